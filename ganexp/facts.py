@@ -16,15 +16,18 @@ class UserError(ValueError):
 class Misfit(ValueError):
     """A part does not fit the rest of a run.
 
-    The part raises it in words that do not depend on how it was chosen. The command line writes the remedy as `key=value`.
+    The part raises it in words that do not depend on how it was chosen. The command line writes the remedy as `key=value`,
+    and adds the options of other groups that provide what is lacking (`ganexp.config.remedies`).
 
     Args:
         reason: Why, as a predicate whose subject is the part: "needs a loss with a boundary, and this one has none".
+        lack: What the rest of the run has to provide, a key of `ganexp.config.remedies.REMEDIES`, or empty.
         remedy: Settings, by name, any one of which makes the part fit: its own, or the run's; dots separate levels.
     """
 
-    def __init__(self, reason: str, **remedy: Any) -> None:
+    def __init__(self, reason: str, lack: str = "", /, **remedy: Any) -> None:
         self.reason = reason
+        self.lack = lack
         self.remedy = remedy
         choices = " or ".join(f"{name}={value}" for name, value in remedy.items())
         super().__init__(f"{reason}: choose {choices}" if choices else reason)

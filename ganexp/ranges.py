@@ -28,7 +28,8 @@ BOUNDS: dict[type, tuple[str, str, Callable[[Any, Any], bool]]] = {
 def checked(function: Callable[P, T]) -> Callable[P, T]:
     """Decorate a function or a constructor to refuse arguments outside the ranges of its annotations.
 
-    Every float must be finite. The decorated function raises a ValueError whose sentence begins with the argument's name.
+    Every float must be finite, and every integer whole. The decorated function raises a ValueError whose sentence begins with
+    the argument's name.
     """
     signature = inspect.signature(function)
 
@@ -47,8 +48,9 @@ def _violated(value: Any, hint: Any) -> Iterator[str]:
     """Yield, in words, what the annotation requires of a value and the value does not meet."""
     if get_origin(hint) is Annotated:
         base, *bounds = get_args(hint)
-        yield from _violated(value, base)
-        for bound in bounds:
+        wrong = [*_violated(value, base)]
+        yield from wrong
+        for bound in bounds if not wrong else ():
             attribute, words, holds = BOUNDS[type(bound)]
             limit = getattr(bound, attribute)
             if not holds(value, limit):
@@ -68,3 +70,5 @@ def _violated(value: Any, hint: Any) -> Iterator[str]:
             yield from _violated(part, inner)
     elif hint is float and not math.isfinite(value):
         yield "needs a finite number"
+    elif hint is int and (isinstance(value, bool) or not hasattr(value, "__index__")):
+        yield "needs an integer"

@@ -1,4 +1,4 @@
-"""Which update rule, and where does it not matter? Tunes every rule alike, runs it over seeds, and writes docs/study.md.
+"""The bench of update rules: tunes every rule in the same way, runs it over seeds, and writes docs/study.md.
 
     python scripts/bench.py                        # everything that is missing on the CPU workloads; days of two cores
     python scripts/bench.py --workloads ring_nonsaturating --rules detach joint consensus
@@ -40,7 +40,7 @@ DOCS = Path(__file__).resolve().parent.parent / "docs"
 
 
 def main(arguments: Sequence[str] | None = None) -> Path:
-    """Run what is missing, and return the path of the page."""
+    """Make the missing runs, and return the path of the page."""
     parser = _parser()
     options = parser.parse_args(arguments)
     if options.tune and not options.rule:

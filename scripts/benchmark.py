@@ -1,4 +1,4 @@
-"""Measure what the framework costs, what each optimisation is worth, and how others' steps compare, on this machine.
+"""Benchmarks on this machine: the overhead of the framework, each optimisation, and the steps of other projects.
 
     python scripts/benchmark.py --quick               # a few minutes on two CPU cores
     python scripts/benchmark.py --data-root data      # with MNIST in data/mnist and CIFAR-10 in data/cifar10-train.zip

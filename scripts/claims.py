@@ -1,4 +1,4 @@
-"""Try twelve claims about update strategies on this machine, and say of each what the measurements say.
+"""Test twelve claims about update strategies on this machine, and give a verdict on each.
 
     python scripts/claims.py --quick                 # small networks, few seeds: within ten minutes on two CPU cores
     python scripts/claims.py                         # about an hour on two CPU cores; uses a GPU if there is one

@@ -99,7 +99,7 @@ def evaluations(place: Path) -> dict[int, Figures]:
 
 
 def _clear(place: Path) -> None:
-    """Remove what a trial has left that was killed before its first checkpoint."""
+    """Remove the files of a trial that was killed before its first checkpoint."""
     if not place.exists():
         return
     try:

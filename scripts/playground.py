@@ -1,4 +1,4 @@
-"""Write one self-contained HTML page on which to play with strategies: three games of two weights, and a ring of Gaussians.
+"""Write the playground, one self-contained HTML page: strategies on three games of two weights, and a ring of Gaussians.
 
     python scripts/playground.py                          # outputs/playground.html, in some minutes on a CPU
     python scripts/playground.py --gif docs/playground.gif

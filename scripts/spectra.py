@@ -1,4 +1,4 @@
-"""Does the update rule that contracts best, as predicted by the spectrum of the game, also train best?
+"""Test whether the update rule that contracts best, as predicted by the game's spectrum, also trains best.
 
     python scripts/spectra.py                    # trains what docs/spectra.csv lacks, and writes the section of the docs
     python scripts/spectra.py --seeds 0          # trains nothing, and writes the section from the file
@@ -32,7 +32,7 @@ DOCS = Path(__file__).resolve().parent.parent / "docs"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Train what is missing, and write the section."""
+    """Make the missing runs, and write the section."""
     options = _parser().parse_args(arguments)
     for path in (options.results, options.page):
         refuse_unwritable(path)

@@ -82,7 +82,7 @@ def pacgan() -> Rows:
 
 
 def costs() -> Rows:
-    """Yield what every strategy costs with redundant gradients and without, the cheapest first."""
+    """Yield the cost of every strategy with redundant gradients and without, the cheapest first."""
     yield "strategy", "redundant gradients on", "off (default)"
     for name, (d, g) in _costs().items():
         more_d, more_g = in_passes(_strategy(name), redundant_gradients=True)
@@ -96,7 +96,7 @@ def log() -> Rows:
 
 
 def measured() -> Rows:
-    """Yield what the losses and the augmentations measure."""
+    """Yield the measures of the losses and the augmentations."""
     yield "chosen by", "key", "what it is"
     for group in ("loss", "augment"):
         for option in options(group, [CONF]):
@@ -153,7 +153,7 @@ def table(name: str) -> str:
 
 
 def filled(page: str) -> tuple[str, list[str]]:
-    """Return a page with its tables as they are now, and the names of those that were stale."""
+    """Return a page with updated tables, and the names of those that were stale."""
     stale = [name for _, name, text, _ in PLACE.findall(page) if text != table(name)]
     return PLACE.sub(lambda found: found[1] + table(found[2]) + found[4], page), stale
 

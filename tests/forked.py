@@ -1,4 +1,7 @@
-"""`python train.py` in a forked copy of this process, in which everything is imported already: seconds less per command."""
+"""`python train.py` in a forked copy of this process, in which everything is imported already.
+
+An interpreter that imports torch takes seconds to start, on a busy machine half a minute.
+"""
 
 import os
 import runpy

@@ -1,12 +1,15 @@
 """Parts say for themselves whether they fit a run, in the same words in Python and on the command line."""
 
+import inspect
+
 import pytest
 import torch
 
 from ganexp import Facts, Misfit, build
 from ganexp.augmentations import Ada, DiffAugment, NoAugmentation
 from ganexp.config.check import check
-from ganexp.losses import ACGAN, BEGAN, EBGAN, WGAN, Hinge, NonSaturating
+from ganexp.config.remedies import REMEDIES
+from ganexp.losses import ACGAN, BEGAN, EBGAN, WGAN, Hinge, NonSaturating, RpGAN
 from ganexp.penalties import R1, GradientPenalty, NoPenalty
 from ganexp.strategies import detach
 from ganexp.wrappers import Balanced, LatentStep, Lookahead, Replay, TopK, WarmUp, Wrapper
@@ -19,8 +22,7 @@ IMAGES, POINTS = (3, 32, 32), (2,)
 @pytest.mark.parametrize(
     ("part", "run", "remedy"),
     [
-        (EBGAN(pulling_away=0.1), {"further": ""}, {"pulling_away": 0, "discriminator.returns_code": True}),
-        (EBGAN(), {"further": "code"}, {"discriminator.returns_code": False}),
+        (EBGAN(pulling_away=0.1), {"further": ""}, {"pulling_away": 0}),
         (GradientPenalty(), {"scores": "energy"}, {"penalty": []}),
         (R1(), {"compiled": True}, {"compile": False}),
         (DiffAugment(), {"shape": POINTS, "loss": Hinge()}, {"augment": "none"}),
@@ -39,6 +41,26 @@ def test_what_does_not_fit_names_what_would(part, run, remedy):
         part.check(Facts(**{"shape": IMAGES, "loss": NonSaturating(), **run}))
     assert raised.value.remedy == remedy
     assert str(raised.value) == f"{raised.value.reason}: choose " + " or ".join(f"{k}={v}" for k, v in remedy.items())
+
+
+@pytest.mark.parametrize(
+    ("loss", "run"),
+    [
+        (NonSaturating(), {"scores": "energy"}),
+        (NonSaturating(), {"further": "code"}),
+        (EBGAN(), {"scores": "logit"}),
+        (EBGAN(pulling_away=0.1), {"further": ""}),
+        (ACGAN(base=Hinge()), {"further": ""}),
+        (ACGAN(base=Hinge()), {"scores": "energy"}),
+        (RpGAN(), {"g_batch": 3}),
+    ],
+)
+def test_a_loss_names_settings_of_its_own_alone(loss, run):
+    with pytest.raises(Misfit) as raised:
+        loss.check(Facts(**{"shape": IMAGES, "batch_size": 2, **run}))
+    own = {*inspect.signature(type(loss)).parameters, "loss@loss.base"}
+    assert own.issuperset(raised.value.remedy)
+    assert raised.value.lack in REMEDIES or raised.value.remedy
 
 
 def test_what_fits_is_silent():

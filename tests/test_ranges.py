@@ -61,6 +61,10 @@ def test_both_ways_in_refuse_the_same_values_in_the_same_words(a, b, c):
 def test_the_sentence_names_the_argument_and_its_value():
     with pytest.raises(ValueError, match=r"^a must be less than 1; got 7$"):
         function(7)
+    with pytest.raises(ValueError, match=r"^b needs an integer; got 1\.5$"):
+        function(b=1.5)
+    with pytest.raises(ValueError, match=r"^b needs an integer; got True$"):
+        function(b=True)
     with pytest.raises(ValueError, match=r"^e must be x or y; got "):
         function(e=["x", "z"])
     with pytest.raises(ValueError, match=r"^pair needs a finite number; got \(0\.5, nan\)$"):

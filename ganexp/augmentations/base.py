@@ -55,7 +55,7 @@ class Augmentation(Drawing, Part):
             ValueError: The samples are not images.
         """
         if len(shape) != 3:
-            raise ValueError(f"it transforms images, but samples of shape {shape} are not")
+            raise ValueError(f"it transforms images, but samples of shape {shape} are not images")
 
     def check(self, run: Facts) -> None:
         try:

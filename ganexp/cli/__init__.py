@@ -1,4 +1,4 @@
-"""Hydra, runs and sweeps, resuming, and errors as users see them: the only room that imports Hydra.
+"""The command line: runs, sweeps, resuming and error messages. Only this room imports Hydra.
 
 What a user can mend is a `UserError` everywhere in this room, and ends the command with its sentence.
 """

@@ -39,7 +39,7 @@ def parser() -> ArgumentParser:
 
 
 def evaluate(parser: ArgumentParser) -> None:
-    """Measure what was made: runs, checkpoints and sweeps against their data, or a folder of images against any data set.
+    """Evaluate runs, checkpoints and sweeps against their data, or a folder of images against any data set.
 
         ganexp evaluate run=outputs/latest                              # as the run itself measures
         ganexp evaluate run=outputs/latest --weights best --measure fid kid --samples 50000
@@ -93,7 +93,7 @@ def evaluate(parser: ArgumentParser) -> None:
 
 
 def sample(parser: ArgumentParser) -> None:
-    """Draw samples from a trained generator, as a grid, as files or as a film, or pass it on.
+    """Draw samples from a trained generator, as a grid, as files or as a film, or export it.
 
         ganexp sample outputs/latest                                    # a grid of 64
         ganexp sample outputs/latest --images --n 1000 --seed 1         # PNG files; run again, it continues where it ended
@@ -226,7 +226,7 @@ def report(parser: ArgumentParser) -> None:
 
 
 def dynamics(parser: ArgumentParser) -> None:
-    """Write a page about a run's game: eigenvalues of its Jacobian over time, and what each update rule would do there.
+    """Write a page about a run's game: eigenvalues of its Jacobian over time, and how each update rule would behave there.
 
         ganexp dynamics outputs/latest                                  # of a run with dynamics.every=…, or at its checkpoints
         ganexp dynamics outputs/latest --rules joint detach extragradient --rate 0.01

@@ -1,4 +1,4 @@
-"""What a command can refuse at once: by its options and the file system alone, before torch is imported."""
+"""Checks of a command's options against each other and the file system, before torch is imported."""
 
 import os
 import re
@@ -34,7 +34,7 @@ GOES_WITH: dict[str, Sequence[str]] = {
     "percentile": ("--method rejection",),
     **dict.fromkeys(("steps", "step_size"), ("--method langevin",)),
 }
-"""Options of `ganexp sample` that some tasks or methods alone take: with any other they would say nothing."""
+"""Options of `ganexp sample` that only some tasks or methods take; with any other they would have no effect."""
 SUFFIXES = {"torchscript": ".ts", "torch_export": ".pt2", "onnx": ".onnx"}
 """The suffix of an exported file, by its form; torch.export.load wants .pt2."""
 ASKED = ("features", "feature_weights", "samples", "of", "standing", "against", "device")
@@ -45,7 +45,7 @@ NARROWEST, WIDEST = 1e-6, 0.28
 
 
 def refuse(options: Namespace) -> None:
-    """Refuse what a command line asks for if it can be known at once; of several processes, the first does.
+    """Refuse a command line whose mistake shows in its options or on the disk; with several processes, the first one checks.
 
     Raises:
         UserError, OSError: It cannot be done.
@@ -55,7 +55,7 @@ def refuse(options: Namespace) -> None:
 
 
 def evaluate(options: Namespace) -> None:
-    """Refuse results that are there, settings that the schema refuses, and places without anything to measure."""
+    """Refuse results that exist already, settings that the schema refuses, and folders with nothing to measure."""
     for name in ("evaluation.json", "evaluation.html"):
         refuse_taken(output_of(options) / name, options.overwrite)
     if options.overrides and not options.dataset:
@@ -112,7 +112,7 @@ def checkpoints_of(place: Path, weights: str) -> list[Path]:
 
 
 def sample(options: Namespace) -> None:
-    """Refuse options that do not go together, films that cannot be made, and results that are there."""
+    """Refuse options that exclude each other, films that cannot be made, and results that exist already."""
     _refuse_device(options.device, "cpu")
     untouched, chosen = parser().parse_args(["sample", "RUN"]), {f"--{options.task}", f"--method {options.method}"}
     for option, needed in GOES_WITH.items():
@@ -186,7 +186,7 @@ def _in_a_name(label: str | None) -> str | None:
 
 
 def _inside(run: Path, name: str) -> Path:
-    """Return a folder of results beside a run, which may be anyone's: no link in it leads elsewhere."""
+    """Return a folder for results in a run folder; refuse a link in it that leads out of the run folder."""
     beside = run if run.is_dir() else RunFolder.beside(run)
     refuse_outside(beside / name, beside)
     refuse_links_out(beside / name)
@@ -194,12 +194,12 @@ def _inside(run: Path, name: str) -> Path:
 
 
 def push(options: Namespace) -> None:
-    """Refuse a run that is not there."""
+    """Refuse a run that does not exist."""
     _refuse_missing(options.run)
 
 
 def average(options: Namespace) -> None:
-    """Refuse widths that no average has, and a run that is not there."""
+    """Refuse widths outside the range of averages, and a run that does not exist."""
     for width in options.width:
         if not NARROWEST <= width < WIDEST:
             raise UserError(f"--width should be at least {NARROWEST:g} and below {WIDEST:g}, not {width:g}")
@@ -207,14 +207,14 @@ def average(options: Namespace) -> None:
 
 
 def dynamics(options: Namespace) -> None:
-    """Refuse a run that is not there, strategies that are unknown, and a page that cannot be written."""
+    """Refuse a run that does not exist, unknown strategies, and a page that cannot be written."""
     _refuse_missing(options.run)
     _refuse_unknown("--rules", options.rules, "strategy")
     refuse_unwritable(options.output or options.run.resolve() / "dynamics.html")
 
 
 def compare(options: Namespace) -> None:
-    """Refuse losses that are unknown, and a folder that holds a comparison."""
+    """Refuse unknown losses, and a folder that already holds a comparison."""
     _refuse_unknown("--losses", options.losses or [], "loss")
     if options.output:
         if (options.output / "table.md").exists():
@@ -223,7 +223,7 @@ def compare(options: Namespace) -> None:
 
 
 def features(options: Namespace) -> None:
-    """Refuse a device that no machine has, and settings that no data set has."""
+    """Refuse an invalid device, and settings that the data set does not have."""
     _refuse_device(options.device, "auto, cpu")
     compose(f"dataset={options.dataset}", *options.overrides)
 
@@ -234,7 +234,7 @@ def _refuse_missing(place: Path | str) -> None:
 
 
 def _refuse_unknown(option: str, names: Sequence[str], group: str) -> None:
-    """Refuse names that no file of a group has; a plugin's are in folders of its own, and composing finds those."""
+    """Refuse names of which a group has no file; names from plugins are checked later, when Hydra composes."""
     known = option_files(group, [conf_folder(), *conf_folders()])
     for name in names:
         if name not in known:

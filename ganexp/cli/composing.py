@@ -1,4 +1,4 @@
-"""Composing: Hydra turns the words of a command line into one configuration, and has no part in what follows."""
+"""Composition: Hydra turns the words of a command line into one configuration."""
 
 import re
 from collections import Counter
@@ -32,7 +32,10 @@ from ganexp.facts import UserError
 
 OmegaConf.register_new_resolver("ganexp.run_name", lambda *, _root_: run_name(_root_), replace=True)
 BROUGHT = "override /penalty@_global_.penalty"
-"""The key by which an option's YAML brings a penalty along."""
+"""The key by which an option's YAML brings a penalty along: how an option sets another group of the top level.
+
+With a list, as in `override /penalty@_global_.penalty: [r1]`, Hydra needs that group before the option's in the defaults list.
+"""
 
 
 @dataclass(frozen=True)
@@ -69,7 +72,7 @@ class InstalledPlugins(SearchPathPlugin):
 
 
 def register() -> None:
-    """Let Hydra look for options in plugins too, and `${ganexp.options:GROUP}` mean all options of a group that it can find.
+    """Register the plugins' folders with Hydra, and the resolver `${ganexp.options:GROUP}` of all options of a group.
 
     A second time changes nothing.
     """
@@ -85,7 +88,7 @@ def register() -> None:
 
 @contextmanager
 def started(line: Line) -> Iterator[Hydra]:
-    """Start Hydra, which looks for configurations where a command line says.
+    """Start Hydra with the search path that a command line gives.
 
     This is what `hydra.initialize_config_dir` does, except that the folder of `--config-dir` gets the place that it has when
     Hydra reads the command line, before Hydra's own options; `hydra.searchpath` stays free for what was typed.
@@ -106,7 +109,7 @@ def started(line: Line) -> Iterator[Hydra]:
 
 
 def composed(line: Line) -> Asked:
-    """Compose what a command line says about one run.
+    """Compose the configuration of one run from a command line.
 
     Raises:
         UserError: There is no such option or key, or a value is of a wrong type or out of range.
@@ -150,7 +153,7 @@ def compose(*overrides: str, config_dir: str | Path | None = None) -> DictConfig
 
 
 def values_of(cfg: DictConfig, hydra: Any) -> dict[str, Any]:
-    """Return what was composed for one run or job as plain values, checked by themselves.
+    """Return the composed configuration of one run or job as plain values, each checked on its own.
 
     Torch is not imported for this: most mistakes are found at once.
     """
@@ -194,7 +197,7 @@ def refuse_mixed_groups(cfg: DictConfig, choices: Mapping[str, Any]) -> None:
 
 
 def doubts(hydra: Any) -> Iterator[str]:
-    """Yield what Hydra resolves silently but users should know: a key given twice, a penalty that replaces a loss's own."""
+    """Yield warnings about what Hydra resolves silently: a key given twice, a penalty that replaces a loss's own."""
     overrides = [one.partition("=") for one in typed_overrides(hydra)]
     values = {key: value for key, _, value in overrides}
     for key, count in Counter(key for key, *_ in overrides).items():

@@ -1,4 +1,4 @@
-"""What a run or a sweep prints at its end."""
+"""The text that a run or a sweep prints at its end."""
 
 import os
 import shlex
@@ -12,7 +12,7 @@ from ganexp.printable import printable
 
 
 def epilogue(summary: Summary) -> str:
-    """Return the few lines that a run ends with: what was done, and where everything is."""
+    """Return the last lines of a run: its outcome, and the paths of its files."""
     order = ("samples", "checkpoint", "rows", "W&B", "upload")
     places = [f"  {key:<11}{printable(summary['paths'][key])}" for key in order if key in summary["paths"]]
     return "\n".join([outcome(summary), *places])

@@ -1,4 +1,4 @@
-"""The folders that runs and sweeps are given."""
+"""Folders of runs and sweeps."""
 
 import logging
 import os
@@ -13,7 +13,7 @@ log = logging.getLogger(__name__)
 
 
 def make_new(folder: Path) -> Path:
-    """Make a folder that nobody else has; if another process has taken the name within this second, append a number."""
+    """Make a new folder; if another process has taken the name, append a number."""
     number, new = 1, folder
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)  # outside the loop: a broken link raises FileExistsError here too
@@ -46,7 +46,7 @@ def lock_or_refuse(folder: Path, remedy: str) -> None:
 
 
 def write_texts(folder: Path, texts: Mapping[str, str]) -> None:
-    """Write the files of a new run that need nothing of it but its configuration.
+    """Write the files of a new run that depend only on its configuration.
 
     Raises:
         UserError: They cannot be written, as on a full disk.
@@ -59,7 +59,7 @@ def write_texts(folder: Path, texts: Mapping[str, str]) -> None:
 
 
 def point_latest_at(folder: Path) -> None:
-    """Make `outputs/latest` a link to the newest run or sweep; where links are not possible, do without."""
+    """Make `outputs/latest` a link to the newest run or sweep; a file system without links gets none."""
     link = folder.parent / "latest"
     if folder.parent.name != "outputs" or folder.name == link.name or (link.exists() and not link.is_symlink()):
         return

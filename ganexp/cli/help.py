@@ -1,4 +1,4 @@
-"""What `python train.py --help` prints: every group with its options, and every key with its default and meaning.
+"""The text of `python train.py --help`: every group with its options, and every key with its default and meaning.
 
 It is made on request from the YAML files that Hydra would see, so that nothing is missing from it. Neither Hydra nor torch nor
 any class that a file names is imported, so that it appears at once.
@@ -39,7 +39,7 @@ docs/strategies.md compares strategies, --cfg job prints the composed configurat
 
 
 def print_help(arguments: Sequence[str]) -> str | None:
-    """Print the help, and return what to exit with."""
+    """Print the help, and return the exit status."""
     try:
         print(described(arguments))
     except (OSError, ValueError) as error:

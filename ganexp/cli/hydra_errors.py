@@ -1,4 +1,4 @@
-"""What Hydra raises while it composes, in one sentence that names the key and the remedy.
+"""Hydra's errors during composition, each as one sentence that names the key and the remedy.
 
 Hydra and OmegaConf explain errors in paragraphs, some mistakes have no exception type of their own, and on others Hydra fails
 with whatever Python raises. Only this file examines their messages.
@@ -31,7 +31,7 @@ EXTRAS = {
 
 @contextmanager
 def composing() -> Iterator[None]:
-    """Let Hydra compose or parse, and report whatever it raises as a mistake in what was typed."""
+    """Report whatever Hydra raises while it composes or parses as a mistake in the command line."""
     try:
         yield
     except Exception as error:

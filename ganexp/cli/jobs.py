@@ -1,4 +1,7 @@
-"""One job of a sweep: whatever happens to it, the others are run."""
+"""One job of a sweep. If it fails, the sweep goes on with the other jobs.
+
+Hydra's sweeper stops at the first job that raises, so a job does not raise: `summary.json` says how it ended.
+"""
 
 import gc
 import logging
@@ -35,7 +38,7 @@ _timed: list[float] = []
 
 
 def run_job(cfg: DictConfig) -> float | None:
-    """Run a job, unless it is finished, another process runs it, or the sweep is stopping. Its summary.json says how it ended.
+    """Run a job, unless it is finished, another process runs it, or the sweep is stopping.
 
     Returns:
         The last value of `sweep.metric`; None if there is none.
@@ -127,7 +130,7 @@ def checkpoint_to_resume(folder: Path) -> Path | None:
 
 
 def _set_aside(folder: Path) -> None:
-    """Move what an earlier attempt at this job has left into a folder of its own: nothing is lost or mixed.
+    """Move the files of an earlier attempt at this job into a folder of their own.
 
     The summary is moved after the checkpoints: whenever this is interrupted, it still says that the attempt does not go on.
     """

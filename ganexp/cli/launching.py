@@ -1,4 +1,4 @@
-"""One run in several processes that torchrun has started: they check that they will do the same, and one makes the folder."""
+"""One run in several processes that torchrun has started: they compare their configurations and data before training."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -20,13 +20,13 @@ PLACES = ("dataset.root", "dataset.path")
 
 
 def is_distributed() -> bool:
-    """Return whether torchrun, or whatever sets WORLD_SIZE, has started other processes beside this one."""
+    """Return whether torchrun, or another launcher that sets WORLD_SIZE, has started several processes."""
     return os.environ.get("WORLD_SIZE", "1") not in ("", "1")
 
 
 @contextmanager
 def joined() -> Iterator[Processes]:
-    """Join the processes that torchrun has started, if it has: a mistake is then said by one of them, and ends all.
+    """Join the processes that torchrun has started, if any; an error then ends all of them, and one of them reports it.
 
     Raises:
         UserError: The processes do not find each other.
@@ -65,7 +65,7 @@ def refuse_distributed() -> None:
 
 
 def identity(values: dict[str, Any]) -> dict[str, Any]:
-    """Return what has to be the same in every process: configuration, data, commit and versions, as flat values."""
+    """Return what must be equal in every process: configuration, data, commit and versions, as flat values."""
     from ganexp.config.choices import choose
     from ganexp.config.plugins import distributions
     from ganexp.logging.provenance import same_everywhere

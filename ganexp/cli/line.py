@@ -1,4 +1,4 @@
-"""A command line, read once: words such as `loss=hinge`, and where configurations lie besides ganexp's own."""
+"""A parsed command line: words such as `loss=hinge`, and further folders of configurations."""
 
 from argparse import ArgumentParser
 from collections.abc import Iterable, Sequence
@@ -31,19 +31,19 @@ class Line:
     name: str = "train"
 
     def said(self, key: str) -> str | None:
-        """Return the value of a key, as it was typed last; None if it was not."""
+        """Return the last value that was typed for a key; None if there is none."""
         return next((word.partition("=")[2] for word in reversed(self.words) if key_of(word) == key), None)
 
     @property
     def options(self) -> list[str]:
-        """Where configurations come from, to be typed again."""
+        """The options that name folders of configurations, as words of a command line."""
         said = {"--config-dir": self.further, "--config-path": self.conf, "--config-name": self.name}
         usual = {None, CONF, "train"}
         return [part for option, value in said.items() if value not in usual for part in (option, str(value))]
 
 
 class Parser(ArgumentParser):
-    """Reads Hydra's options that say where configurations come from; relative paths are those of the working directory."""
+    """Parses Hydra's options that name folders of configurations; relative paths start at the working directory."""
 
     def __init__(self) -> None:
         super().__init__(add_help=False, allow_abbrev=False)
@@ -81,7 +81,7 @@ def key_of(word: str) -> str:
 
 
 def without(words: Iterable[str], *keys: str) -> list[str]:
-    """Return the words that are not about one of some keys."""
+    """Return the words that set none of these keys."""
     return [word for word in words if key_of(word) not in keys]
 
 

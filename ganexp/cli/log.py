@@ -1,4 +1,4 @@
-"""What a run says: on the screen at once, and in its train.log as soon as it has a folder."""
+"""The log of a run: on the screen at once, and in `train.log` as soon as the run has a folder."""
 
 import logging
 import sys

@@ -1,4 +1,4 @@
-"""`ganexp`: one command for each thing to do with a run. `ganexp COMMAND --help` says what a command takes."""
+"""The program `ganexp` and its commands. `ganexp COMMAND --help` lists a command's options."""
 
 import difflib
 import importlib
@@ -11,7 +11,7 @@ from ganexp.facts import UserError
 
 
 def main() -> None:
-    """Do what the command line says."""
+    """Execute the command line."""
     words = sys.argv[1:]
     if words[:1] == ["train"] or words == ["--version"]:
         from ganexp.cli.train import main as train

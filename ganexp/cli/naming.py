@@ -1,4 +1,4 @@
-"""The names of runs: their choices and what was changed on the command line, in characters that any file system accepts."""
+"""The names of runs: choices and changed keys, in characters that every file system accepts."""
 
 import hashlib
 import re
@@ -19,6 +19,7 @@ MAX_LENGTH = 100
 
 def typed_overrides(hydra: Any, of: Literal["task", "hydra"] = "task") -> list[str]:
     """Return the overrides of ganexp's own keys, or of Hydra's, as they were typed, with their interpolations."""
+    # iterating over the ListConfig itself would resolve interpolations
     overrides = OmegaConf.to_container(hydra.overrides[of], resolve=False)
     return [str(one) for one in overrides or ()]
 

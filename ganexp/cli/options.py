@@ -1,4 +1,4 @@
-"""What YAML files say about options and keys: their values as they are written, and their comments, which are the help.
+"""Options and keys as YAML files declare them: values as written, and comments, which are the help.
 
 The files of conf/ and of users' own folders are read. Neither Hydra nor any class that a file names is imported.
 """
@@ -46,7 +46,7 @@ class Option:
 
 @dataclass
 class Primary:
-    """What a primary configuration says: the default of each group, the value of each key as written, and their meanings."""
+    """A primary configuration: the default of each group, the value of each key as written, and their comments."""
 
     groups: dict[str, str] = field(default_factory=dict)
     keys: dict[str, str] = field(default_factory=dict)
@@ -65,7 +65,7 @@ def option(group: str, name: str, folders: Iterable[Path]) -> Option | None:
 
 
 def primary(folders: Sequence[Path], name: str = "train") -> Primary:
-    """Return what a primary configuration and those that it inherits from say."""
+    """Return the groups, keys and comments of a primary configuration and of those that it inherits from."""
     said = Primary()
     path = next((path for folder in folders if (path := folder / f"{name.removesuffix('.yaml')}.yaml").exists()), None)
     lines, root = _parsed(path, yaml.compose) if path else ([], None)

@@ -1,7 +1,8 @@
-"""Going on with a run: its checkpoint, its configuration as it lies in its folder, and what is typed laid over that.
+"""Resuming a run: its checkpoint, and its recorded configuration with the typed changes.
 
-A run folder may come from anyone. Its configuration is plain values: Hydra does not compose or interpolate anything in it, and
-`untrusted` refuses what only the person who types may decide.
+A run folder may come from anyone. Its configuration is plain values: Hydra does not compose or interpolate anything in it,
+since group choices may leave `conf/` by `..` and a YAML file outside may set `hydra.callbacks`. `untrusted` refuses what only
+the person who types may decide.
 """
 
 from dataclasses import replace
@@ -27,7 +28,7 @@ from ganexp.logging.layout import RunFolder
 
 
 def resumed(line: Line, name: str) -> Asked:
-    """Return what is asked for by a line that names a run: the run's own values, and what is typed.
+    """Return the request of a command line with `resume=`: the run's recorded values, changed by the typed words.
 
     Args:
         line: What was typed.
@@ -56,7 +57,7 @@ def resumed(line: Line, name: str) -> Asked:
 
 
 def find_checkpoint(name: str) -> Path:
-    """Return the checkpoint that a run folder or a file stands for, with all links resolved."""
+    """Return the checkpoint that a path refers to, a file or the last one of a run folder, with all links resolved."""
     try:
         path = path_of(name)
         checkpoint = RunFolder(path).last if path.is_dir() else path
@@ -98,13 +99,13 @@ def path_of(name: str) -> Path:
 
 
 def _is_composed(word: str, chosen: list[str]) -> bool:
-    """Return whether Hydra has to compose what a word says: for its own keys, and for the lists that are chosen anew."""
+    """Return whether Hydra has to compose a word: it sets a key of Hydra's, `data_root`, `trust` or a newly chosen list."""
     key = key_of(word)
     return key in ("data_root", "trust", *chosen) or key.partition(".")[0].partition("/")[0] == "hydra"
 
 
 def _lay_over(values: dict[str, Any], word: str) -> None:
-    """Set a key of plain values as a word says."""
+    """Apply one word, `key=value`, to plain values."""
     with composing():
         (one,) = OverridesParser.create().parse_overrides([word])
     key = one.key_or_group
@@ -124,5 +125,5 @@ def _lay_over(values: dict[str, Any], word: str) -> None:
 
 
 def _names(choice: Any) -> list[Any]:
-    """Return what is chosen from a group, which is one option or a list of them."""
+    """Return the names of the options that are chosen from a group."""
     return choice if isinstance(choice, list) else [choice]

@@ -1,4 +1,4 @@
-"""One run, from what was typed to its last line."""
+"""One run, from the command line to its last message."""
 
 import logging
 from pathlib import Path
@@ -67,14 +67,14 @@ def run(line: Line) -> None:
 
 
 def asked_by(line: Line) -> Asked:
-    """Return what a line asks for: what it composes, or what the run that it names was, with what is typed laid over that."""
+    """Return the request of a command line: a composed configuration, or a recorded one with the typed changes."""
     name = line.said("resume")
     named = name not in (None, "auto", "null", "")
     return resumed(line, str(name)) if named else composed(line)
 
 
 def to_resume(asked: Asked) -> Path | None:
-    """Return the checkpoint to go on from: the one that was named, or that of the newest unfinished run where `auto` asks.
+    """Return the checkpoint to resume: the named one, or with `resume=auto` that of the newest unfinished run.
 
     A run that torchrun has restarted goes on from the last checkpoint that it has written since its first start.
     """

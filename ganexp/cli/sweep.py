@@ -1,4 +1,4 @@
-"""A sweep, from what was typed to its table: Hydra's sweeper chooses the jobs, and its launcher starts them."""
+"""A sweep, from the command line to its table: Hydra's sweeper chooses the jobs, and its launcher starts them."""
 
 import os
 import re
@@ -37,7 +37,7 @@ from ganexp.logging.lock import is_locked
 
 
 def sweep(line: Line) -> None:
-    """Run the jobs of a sweep, or those that are left of one, and print what has become of them.
+    """Run the jobs of a sweep, or the unfinished ones of a resumed sweep, and print their outcomes.
 
     Raises:
         UserError: The sweep cannot begin or be continued, or a job has failed.
@@ -76,7 +76,7 @@ def job(cfg: DictConfig) -> float | None:
 
 
 def continued(line: Line) -> Path | None:
-    """Return the folder of the sweep that `sweep.resume=` names, which was started with the same words; None without it.
+    """Return the folder that `sweep.resume=` names, after a check that the sweep was started with the same words; else None.
 
     The folder may be anyone's, so none of its words are taken: whoever resumes the sweep types them again.
     """
@@ -97,7 +97,7 @@ def continued(line: Line) -> Path | None:
 
 
 def end(folder: Path) -> None:
-    """Print what has become of the jobs as a table, and write it as CSV.
+    """Print the outcomes of the jobs as a table, and write them as CSV.
 
     Raises:
         UserError: A job has failed, or all were skipped.
@@ -187,7 +187,7 @@ def _begin(loader: ConfigLoader, cfg: DictConfig, line: Line, words: Sequence[st
 
 
 def _run_jobs(loader: ConfigLoader, cfg: DictConfig, folder: Path) -> None:
-    """Let Hydra's sweeper run the jobs, and turn what it raises into a sentence where it is no bug."""
+    """Let Hydra's sweeper run the jobs, and turn its errors, unless they are bugs, into sentences."""
     context = HydraContext(config_loader=loader, callbacks=Callbacks())
     sweeper = Plugins.instance().instantiate_sweeper(config=cfg, hydra_context=context, task_function=job)
     try:
@@ -212,7 +212,7 @@ def _run_jobs(loader: ConfigLoader, cfg: DictConfig, folder: Path) -> None:
 
 
 def _tell_jobs(cfg: DictConfig, folder: Path, most: int) -> None:
-    """Tell jobs, which Hydra composes from words in whatever process they run, where they lie and how many run at once.
+    """Add the sweep's folder and the number of parallel jobs to the words from which Hydra composes each job.
 
     Never more processes run than there are jobs.
     """
@@ -238,12 +238,12 @@ def _quoted(path: Path | str) -> str:
 
 
 def _of_jobs(words: Sequence[str]) -> list[str]:
-    """Return the words of a sweep that say what its jobs train: all but Hydra's own, and what is trusted."""
+    """Return the words of a sweep that its jobs are composed from: all except Hydra's own and `trust`."""
     return [one for one in without(words, "sweep.resume", "trust") if not key_of(one).startswith("hydra")]
 
 
 def _check_launcher(launcher: DictConfig) -> None:
-    """Refuse a launcher that is not there, and wrong numbers of jobs."""
+    """Refuse a launcher that is not available here, and invalid numbers of jobs."""
     if ".hydra_joblib_launcher." in launcher._target_ and find_spec("hydra_plugins.hydra_joblib_launcher") is None:
         raise UserError(missing_plugin("hydra/launcher", "joblib"))
     if launcher._target_.endswith(".SlurmLauncher") and not shutil.which("srun"):

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from ganexp.cli import process
 
 VIEWS = ("--cfg", "-c", "--info", "-i", "--shell-completion", "-sc", "--hydra-help")
-"""Hydra's options that show something and run nothing."""
+"""Hydra's options that show a view of the configuration and run nothing."""
 
 
 def main() -> None:
-    """Do what the command line says."""
+    """Execute the command line."""
     words = sys.argv[1:]
     if not {"-h", "--help"}.isdisjoint(words):
         from ganexp.cli.help import print_help
@@ -50,7 +50,7 @@ def train(words: Sequence[str]) -> None:
 
 
 def show(words: Sequence[str]) -> None:
-    """Let Hydra show what was asked for.
+    """Let Hydra show the requested view.
 
     Raises:
         UserError: Nothing can be composed, or there is nothing to compose.

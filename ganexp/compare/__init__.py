@@ -1,1 +1,1 @@
-"""What measures strategies: races, counted costs, plain loops to compare with, and traces of what they do."""
+"""Comparison of strategies: races, counted costs, plain loops as baselines, and traces."""

@@ -1,4 +1,4 @@
-"""What runs reached, read back for a ranking: comparable figures, or the reason why a run has none."""
+"""The results of runs for a ranking: comparable figures, or the reason why a run has none."""
 
 import json
 import math
@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from ganexp.compare.ranking import Outcome, Ranking, ranked
 from ganexp.config.plain import flat
 from ganexp.logging.keys import known
-from ganexp.logging.reading import Run
+from ganexp.logging.reading import RecordedRun
 
 
 def rankings(
-    found: Sequence[Run], names: Sequence[str], combinations: Sequence[str], metric: str, direction: str = "auto"
+    found: Sequence[RecordedRun], names: Sequence[str], combinations: Sequence[str], metric: str, direction: str = "auto"
 ) -> tuple[list[Ranking], str]:
     """Return rankings of combinations by a key of the rows, and which figures are best.
 
@@ -27,7 +27,7 @@ def rankings(
     return ranked([outcome(run, name, of, metric, basis) for run, name, of, basis in told], best), best
 
 
-def outcome(run: Run, name: str, combination: str, metric: str, basis: str) -> Outcome:
+def outcome(run: RecordedRun, name: str, combination: str, metric: str, basis: str) -> Outcome:
     """Return what a run reached in its last row: only a finished run has a figure, and only if it is finite."""
     seed = run.config.get("seed", run.overrides.get("seed"))
     seed = f"that of {name}" if seed is None else str(seed)
@@ -41,7 +41,7 @@ def outcome(run: Run, name: str, combination: str, metric: str, basis: str) -> O
     return Outcome(name, combination, seed, float(value), basis=basis)
 
 
-def bases(found: Sequence[Run], metric: str) -> list[str]:
+def bases(found: Sequence[RecordedRun], metric: str) -> list[str]:
     """Return the basis of each run's figure: data settings where they differ, and what the measure says, such as features."""
     data = [dict(flat({"dataset": run.config.get("dataset")})) for run in found]
     there = [one for one, run in zip(data, found, strict=True) if run.config]
@@ -55,7 +55,7 @@ def bases(found: Sequence[Run], metric: str) -> list[str]:
     return said
 
 
-def best_of(found: Sequence[Run], metric: str, direction: str = "auto") -> str:
+def best_of(found: Sequence[RecordedRun], metric: str, direction: str = "auto") -> str:
     """Return which figures are best, `lowest` or `highest`, given a direction in Optuna's words.
 
     With `auto`, the key declares which; if it declares nothing, the lowest is best.

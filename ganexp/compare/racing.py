@@ -1,4 +1,4 @@
-"""Contenders timed in turn, so that whatever drifts on the machine hits all of them alike."""
+"""Races: contenders are timed in turn, so that drift of the machine affects all of them equally."""
 
 import functools
 import statistics

@@ -1,4 +1,4 @@
-"""Which combination of settings is best, and which ones cannot be told from it, given what each of their seeds reached."""
+"""Rankings of combinations of settings by the figures of their seeds, with tests against the best one."""
 
 import warnings
 from collections import defaultdict

@@ -1,4 +1,4 @@
-"""What a strategy does, written down: which verbs it calls, and which autograd graph is alive when."""
+"""Traces of strategies: the verbs that they call, and the lives of autograd graphs."""
 
 import copy
 import itertools
@@ -31,7 +31,7 @@ class Pass:
 
 
 class TracingGAN(GAN):
-    """Writes down what a strategy does, in the letters of the strategies' table.
+    """Records the verbs of a strategy, in the letters of the strategies' table.
 
     `trace` holds `z` (sample latents), `G` (generate), `r` and `f` (score real and generated samples), `D+`, `G+` and `DG+`
     (update D, G, or both), and `(DG+)` where both move to look ahead. `passes` holds one entry for each pass through a network,

@@ -1,4 +1,4 @@
-"""From choices to domain objects: a dataset, networks, a GAN, a strategy. On any device, meta included."""
+"""From choices to objects: a dataset, networks, a GAN, a strategy; on any device, the meta device included."""
 
 import functools
 import inspect
@@ -27,7 +27,7 @@ from ganexp.streams import seed_global_streams, stream
 
 
 def dataset_of(choice: Choice, seed: int) -> Dataset:
-    """Make the dataset; what it draws from the global streams, now and while loading, is a function of the seed."""
+    """Make the dataset; its draws from the global random streams, now and while loading, depend on the seed alone."""
     seed_global_streams(stream(seed, "dataset").initial_seed())
     dataset: Dataset = choice.make()
     return dataset
@@ -42,7 +42,7 @@ def networks_of(choices: Choices, facts: Facts) -> tuple[nn.Module, nn.Module]:
 
 @dataclass(frozen=True)
 class Parts:
-    """The parts of a run other than its networks and optimisers, as made: with settings, but without state yet.
+    """The parts of a run other than its networks and optimisers, newly made: with settings, without state.
 
     Args:
         loss, penalty, augment, schedule: Those of the run.

@@ -262,14 +262,14 @@ def _loggers(
 
 
 def _say_size(called: str, network: nn.Module, flop: float | None) -> None:
-    """Log how large a network is, and what a forward pass of one sample takes where that can be counted."""
+    """Log how many parameters a network has, and the operations of a forward pass of one sample if they can be counted."""
     count = sum(parameter.numel() for parameter in network.parameters())
     operations = "" if flop is None else f", {flop:,.0f} floating-point operations per sample"
     log.info("%s: %s parameters%s.", called, f"{count:,}", operations)
 
 
 def _say_if_heavy(plan: Plan, processes: int) -> None:
-    """Warn at the start if a run on a CPU will take longer than most people are willing to wait."""
+    """Warn at the start if a run on a CPU will take very long."""
     config = plan.config
     if plan.machine.device.type != "cpu" or plan.demands is None:
         return

@@ -1,4 +1,4 @@
-"""What a configuration chooses: each class is found once, its settings are checked, and it is made when the run needs it."""
+"""The choices of a configuration: each names a class and its settings, which are checked before anything is made."""
 
 import inspect
 import re
@@ -10,6 +10,7 @@ from typing import Any, get_type_hints
 
 from ganexp.config.defaults import options_in
 from ganexp.config.parsing import check_type, shown, unknown_key
+from ganexp.config.remedies import REMEDIES
 from ganexp.config.schema import AUTO, GROUPS, LISTS, Config, Node, Nodes
 from ganexp.config.targets import Target, Trust, target
 from ganexp.facts import Facts, Misfit, UserError
@@ -47,7 +48,7 @@ class Choice:
         return self.key if self.key.partition(".")[0] in LISTS else f"{self.key}={self.name}"
 
     def make(self, *positional: Any, **given: Any) -> Any:
-        """Make it, with arguments that only the run knows.
+        """Make the part from its settings and from arguments that the run gives.
 
         Raises:
             UserError: It does not fit, refuses an argument with a ValueError, or cannot read a file.
@@ -70,7 +71,7 @@ class Choice:
             raise UserError(f"{self.key}._target_={self.name} cannot be made of these settings: {said}.") from error
 
     def ask(self, check: Callable[[Facts], None], facts: Facts) -> None:
-        """Ask the part that was made whether it fits, and put its answer into the command line's words.
+        """Ask the part whether it fits the run, and raise a misfit in the command line's words.
 
         Args:
             check: The function that tells whether the part fits.
@@ -85,13 +86,13 @@ class Choice:
         facts.warnings[before:] = [f"{self.called} {said}." for said in facts.warnings[before:]]
 
     def saying(self) -> AbstractContextManager[None]:
-        """Turn a `Misfit` raised inside into a `UserError` in the command line's words."""
+        """Raise a `Misfit` of the block as a `UserError` in the command line's words."""
         return said_of(self.called, self.takes)
 
 
 @dataclass(frozen=True)
 class Choices:
-    """All that a configuration chooses, by key."""
+    """The choices of a configuration, by key."""
 
     config: Config
     by_key: Mapping[str, Choice]
@@ -110,7 +111,7 @@ class Choices:
 
 
 def chosen_by(config: Config, trust: Trust = None) -> Choices:
-    """Find what each group of a configuration names, and check its settings; nothing is made.
+    """Find the class or function that each group names, and check its settings; nothing is made.
 
     Raises:
         UserError: A target is not trusted, is not what its group takes, or does not take a setting.
@@ -128,7 +129,7 @@ def chosen_by(config: Config, trust: Trust = None) -> Choices:
 
 
 def chosen_of(config: Config, group: str, trust: Trust = None) -> list[Choice]:
-    """Find what a group names: one member, or several in their order; for `measure`, also those that `auto` may take.
+    """Find the members of a group, one or several in their order; for `measure`, also those that `auto` may take.
 
     Raises:
         UserError: As `chosen_by`.
@@ -150,7 +151,7 @@ def measures_in(chosen: Mapping[str, Node]) -> Nodes:
 
 
 def choose(key: str, node: Node, trust: Trust = None, *, said_above: Mapping[str, Any] = MappingProxyType({})) -> Choice:
-    """Find what a node names, and check its settings against its signature; nothing is made.
+    """Find the class or function that a node names, and check its settings against the signature; nothing is made.
 
     Args:
         key: Where the node lies.
@@ -199,12 +200,13 @@ def settings_of(node: Node, key: str = "") -> dict[str, Any]:
 
 @contextmanager
 def said_of(called: str, settings: Collection[str]) -> Iterator[None]:
-    """Put a misfit into the command line's words, for a part by its name, some of whose settings are written below its key."""
+    """Raise a part's `Misfit` in the command line's words: as `called`, with the names of its settings below its key."""
     try:
         yield
     except Misfit as misfit:
         key = called.partition("=")[0]
         named = {f"{key}.{name}" if name in settings else name: value for name, value in misfit.remedy.items()}
+        named |= REMEDIES.get(misfit.lack, {})
         remedy = " or ".join(f"{name}={shown(value)}" for name, value in named.items())
         raise UserError(f"{called} {misfit.reason}{f': choose {remedy}' if remedy else ''}.") from None
 
@@ -235,7 +237,7 @@ def _made(part: Any) -> Any:
 
 
 def _inner(key: str, node: Node) -> dict[str, Any]:
-    """Return the settings that a member is made of, by their names below it: nodes, and lists with nodes in them."""
+    """Return the settings of a member that name members themselves, by their keys: nodes, and lists with nodes in them."""
     if key.partition(".")[0] == "loss":
         return {"base": node["base"]} if isinstance(node.get("base"), dict) else {}
     if key == "dataset" and "dataset" in node:

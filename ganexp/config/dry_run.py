@@ -1,4 +1,4 @@
-"""Choices tried together on torch's meta device, where tensors have no memory: do they fit, and what do they need?"""
+"""Dry runs on torch's meta device, whose tensors have no memory: whether the choices fit, and how many operations they need."""
 
 import copy
 import itertools
@@ -101,7 +101,7 @@ def dry_iteration(
     networks: tuple[nn.Module, nn.Module],
     strategy: Strategy,
 ) -> None:
-    """Run one iteration without values, with at most two steps per network and two micro-batches, which stand for all.
+    """Run one iteration on the meta device, with at most two steps per network and two micro-batches.
 
     Raises:
         UserError: Two choices do not fit together.
@@ -150,7 +150,7 @@ def dry_iteration(
 
 
 def try_values(choices: Choices, parts: Parts, facts: Facts) -> None:
-    """Try networks on a few random samples, where batches are split or the strategy tests D; this takes their memory."""
+    """Try the networks on a few random samples if batches are split or the strategy tests D; this takes their memory."""
     config, samples = choices.config, packed_shape(facts.shape, facts.pack)
     if config.accumulate == 1 and not parts.strategy.tries_discriminator:
         return

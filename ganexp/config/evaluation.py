@@ -1,4 +1,4 @@
-"""How a configured run is evaluated: which measures, in which features, against which data."""
+"""The evaluation of a configured run: its measures, features and real data."""
 
 import difflib
 import itertools
@@ -49,7 +49,7 @@ def classifier_file(node: Node) -> Path:
 
 
 def _resolved(path: str, node: Node) -> str:
-    """Return the path of data that lie here, from wherever it is named; an address or a repository of the hub as it is."""
+    """Return the resolved path of local data; an address or a repository of the hub is returned unchanged."""
     place = Path(os.path.expanduser(path))
     elsewhere = "://" in path or (name_of(node) == "hub" and not place.exists() and place.suffix != ".tar")
     return path if elsewhere else str(place.resolve())
@@ -96,7 +96,7 @@ def labels_of(dataset: Dataset) -> Tensor:
 
 @dataclass(frozen=True)
 class EvaluationPlan:
-    """What samples of a run are measured by, in which features, and against which data.
+    """The measures of a run, their features, and the real data that they compare with.
 
     Args:
         config: The run's configuration.
@@ -116,7 +116,7 @@ class EvaluationPlan:
 
     @property
     def sees_features(self) -> bool:
-        """Whether any measure sees samples through features."""
+        """Whether any measure depends on features."""
         return any(measure.sees_features(self.dataset.modes) for measure in self.measures.values())
 
     @property
@@ -132,7 +132,7 @@ class EvaluationPlan:
 
     @property
     def lacks_classifier(self) -> bool:
-        """Whether a classifier has to be trained to obtain the features; True for data that cannot be read."""
+        """Whether a classifier has to be trained for the features; True for data that cannot be read."""
         if not self.sees_features or "classifier" not in self.features:
             return False
         try:
@@ -144,7 +144,7 @@ class EvaluationPlan:
 
     @property
     def optional(self) -> list[str]:
-        """The measures that `auto` has chosen and nothing depends on: they are left out where there are too few samples."""
+        """The measures that `auto` has chosen, and neither `keep_best` nor `sweep.metric` names: they may be left out."""
         needed = [one for one in (self.config.keep_best, self.config.sweep.metric) if one]
         return [
             name
@@ -153,7 +153,7 @@ class EvaluationPlan:
         ]
 
     def refuse_features(self) -> None:
-        """Refuse features that are unknown, see images where there are none or share a name, and measures that need others."""
+        """Refuse unknown features, features of images for other data, two features of one name, and unsuited measures."""
         asked = self.features
         names = ["auto", "classifier", "inception", "raw", *NETWORKS]
         unknown = next((one for one in asked if one not in names and one not in files_among(asked)), None)
@@ -187,12 +187,12 @@ class EvaluationPlan:
             raise UserError(f"dataset: {error}.") from error
         if others is None:
             raise UserError(
-                "evaluation.against=test compares with data that are held out, and "
-                f"dataset={name_of(self.config.dataset)} holds none out: choose evaluation.against=train."
+                "evaluation.against=test compares with held-out data, and "
+                f"dataset={name_of(self.config.dataset)} has none: choose evaluation.against=train."
             )
 
     def refuse_few(self) -> None:
-        """Refuse fewer generated samples than a measure needs in the smallest of its features, before these are obtained."""
+        """Refuse fewer generated samples than a measure needs in the smallest of its features, before features are loaded."""
         sizes = [self._size_of(one) for one in self.features] if self.sees_features else [1]
         for name, measure in self.measures.items():
             if name not in self.optional:
@@ -212,7 +212,7 @@ class EvaluationPlan:
         return {"raw": pixels, "inception": Inception.size}.get(asked, 1)
 
     def missing(self) -> list[str]:
-        """Say, one sentence each, which files and packages it lacks here."""
+        """Return a sentence for each file or package that is missing on this machine."""
         said = []
         for asked in self.features if self.sees_features else ():
             if asked in NETWORKS:
@@ -235,13 +235,13 @@ class EvaluationPlan:
         return said
 
     def without_effect(self) -> list[str]:
-        """Say, one sentence each, which requests will have no effect."""
+        """Return a sentence for each request that will have no effect."""
         config, said = self.config, []
         asked = [f"evaluation.{key}" for key, value in config.evaluation if value != defaults()["evaluation"][key]]
         asked = ["measure"] * ([*config.measure] != [AUTO]) + asked
         if asked and not config.evaluate_every:
             keys = " and ".join(asked)
-            said.append(f"There is no evaluation, so nothing comes of {keys}: choose evaluate_every=….")
+            said.append(f"There is no evaluation, so {keys} will have no effect: choose evaluate_every=….")
         best, figures = config.keep_best, self.figures
         if best and best.startswith("eval/") and best not in figures:
             close = difflib.get_close_matches(best, figures, n=1)
@@ -252,7 +252,7 @@ class EvaluationPlan:
         return said
 
     def evaluators(self, machine: Machine) -> Evaluators | None:
-        """Make what computes the figures, which has not seen the data yet; None without measures.
+        """Make the evaluators, which have not seen the real data yet; None without measures.
 
         The classifier of a data set is trained if it is missing. No random stream is advanced.
 
@@ -324,7 +324,7 @@ class EvaluationPlan:
 
     @property
     def _classified(self) -> tuple[str, Dataset]:
-        """The name of the data set whose classifier sees the images, and that set; for a stack, the one of its channels."""
+        """The name of the data set whose classifier is used, and the data set; for a stack, that of its channels."""
         channels = self.dataset.stack_of
         return (type(channels).__name__.lower(), channels) if channels else (name_of(self.config.dataset), self.dataset)
 
@@ -336,7 +336,7 @@ class EvaluationPlan:
         return classifier_file({"name": self._classified[0]} if self.dataset.stack_of else self.config.dataset)
 
     def _loaded(self, device: torch.device) -> dict[str, Features]:
-        """Load the features by the names in keys; where a classifier that nobody asked for judges nothing, raw ones."""
+        """Load the features by name; raw ones replace a classifier of `auto` that is no better than chance."""
         try:
             return {_key_of(one): self._load(one, device) for one in self.features}
         except KnowsNothing as error:
@@ -365,7 +365,7 @@ class EvaluationPlan:
             )
         if classifier.ignorance:
             raise KnowsNothing(f"the classifier of {name} {classifier.ignorance}")
-        side, own = dataset.shape[-1], classifier.origin.shape[-1]
+        side, own = dataset.shape[-1], classifier.record.shape[-1]
         if side != own:
             log.warning(
                 "evaluation.features=classifier was trained at %d×%d, and these images of %d×%d are scaled for it, so figures "

@@ -1,4 +1,4 @@
-"""The names that other projects use for keys of the configuration."""
+"""Names in other projects for keys of the configuration."""
 
 NAMES = {
     "optimizer": ("opt",),
@@ -55,6 +55,6 @@ NAMES = {
     "logger.wandb.tags": ("tags",),
     "hydra.run.dir": ("outdir", "output_dir"),
 }
-"""The words that say what something is here, each with the names that it has in other projects."""
+"""The keys and values of ganexp, each with its names in other projects."""
 ELSEWHERE = {name: here for here, names in NAMES.items() for name in names}
-"""For each such name, the words that say what it is here."""
+"""For each name in other projects, the key or value of ganexp."""

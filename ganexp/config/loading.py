@@ -1,4 +1,4 @@
-"""A trained generator, ready to use, from a run folder or a checkpoint: no data, no optimiser, no training."""
+"""Loads a trained generator from a run folder or a checkpoint, without data or optimisers."""
 
 import functools
 from collections.abc import Callable
@@ -35,7 +35,7 @@ from ganexp.training.checkpoint import refuse_unlike
 
 @dataclass(frozen=True)
 class _Stored:
-    """What a file says about a network. Its weights are not trusted yet; the rest has been checked.
+    """A network as stored in a file. Its weights have not been checked yet; the rest has.
 
     Raises:
         UserError: The configuration has a mistake.
@@ -190,7 +190,7 @@ def _settled(network: nn.Module, batches: int, stored: _Stored) -> nn.Module:
 
 
 def data_of(trained: Trained, *, trust: Trust = ()) -> Tensor | MapStyle[Tensor]:
-    """Load the data that a generator was trained on, as its configuration says. Reseeds the global random streams.
+    """Load the data set of a generator's configuration. Reseeds the global random streams.
 
     Raises:
         UserError: The data are not available or have another shape, or the data set comes from a module that is not
@@ -266,7 +266,7 @@ def _checked(config: dict[str, Any], path: Path, trust: Trust) -> dict[str, Any]
 
 
 def _published(config: dict[str, Any]) -> dict[str, Any]:
-    """Return a configuration without keys that only say where and how fast it was trained, and without paths."""
+    """Return a configuration without paths, and without keys of the machine and of speed."""
     kept = {key: value for key, value in config.items() if effect_of(key) == "training" and key != "init_from"}
     if isinstance(kept.get("dataset"), dict):
         kept["dataset"] = _without_paths(kept["dataset"])

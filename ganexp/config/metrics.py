@@ -1,4 +1,4 @@
-"""Which keys the rows of a configured run will have, and which of their values is best."""
+"""The keys in the rows of a configured run, and whether their lowest or highest value is best."""
 
 import difflib
 import functools
@@ -59,7 +59,8 @@ def refuse_unknown_metric(
     if figures is not None and metric not in figures and (plain := _in_first_features(metric)) in by_key:
         features = "" if plain == metric else f" evaluation.features=[…,{metric.removeprefix(plain)[1:]}]"
         raise UserError(
-            f"{key}={metric} needs an evaluation that has it: choose evaluate_every=… and measure=[{by_key[plain]}]{features}."
+            f"{key}={metric} is a figure of evaluations, and this run has no such evaluation: choose evaluate_every=… and "
+            f"measure=[{by_key[plain]}]{features}."
         )
     logged = known(measured_by(loss, augment, trust))
     if metric not in logged and not metric.startswith("eval/"):

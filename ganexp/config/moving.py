@@ -1,4 +1,4 @@
-"""Which numbers of parts move over a run, and where to: the key `moving`."""
+"""The key `moving`: numbers of parts that change over a run."""
 
 import copy
 import inspect
@@ -27,7 +27,7 @@ Iteration = Annotated[int, Field(ge=0, le=10**12)]
 
 
 class Move(Keys):
-    """Where a number goes, along what, and when."""
+    """The final value of a number, its curve, and the iterations of the change."""
 
     to: float
     by: Literal["cosine", "linear"] = "cosine"
@@ -144,7 +144,7 @@ def _along(key: str, move: Move, iterations: int) -> Ending:
 
 
 def _movable(choices: Choices, key: str, move: Move) -> Movable:
-    """Find a number in a configuration."""
+    """Find the number that a key of `moving` names."""
     top = key.partition(".")[0]
     if top not in MOVABLE:
         reason = "its settings are read once, when a run begins" if top in GROUPS else f"{top} is no group of parts"

@@ -1,4 +1,4 @@
-"""Checks of plain values against the schema; a mistake becomes a sentence that names the key and the remedy."""
+"""Checks plain values against the schema; a mistake becomes a sentence that names the key and the remedy."""
 
 import difflib
 import json
@@ -66,7 +66,7 @@ def check_type(key: str, value: Any, hint: Any) -> None:
 
 
 def unknown_key(key: str, known: Iterable[str], *, preset: bool = False) -> str:
-    """Return the sentence for an unknown key: which one may have been meant, and how to drop one that a preset has set."""
+    """Return the sentence for an unknown key, with the most similar key, and how to drop a key that a preset has set."""
     meant = ELSEWHERE.get(key)
     if meant:
         return f"Unknown key {key}. Use {meant}."

@@ -1,4 +1,4 @@
-"""Other people's packages that extend ganexp: found by the entry point `ganexp.plugins`, without importing any of them.
+"""Installed packages that extend ganexp, found by the entry point `ganexp.plugins` without importing them.
 
 The entry point names a package. Its folder `conf`, laid out as ganexp's own, is searched for options after ganexp's, and its
 modules are trusted as ganexp's are: whoever installs a package lets it run code anyway.

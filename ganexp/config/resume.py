@@ -69,7 +69,7 @@ def _move_end(path: Path, state: State, values: dict[str, Any]) -> None:
 
 
 def endings(state: State, values: dict[str, Any]) -> list[str]:
-    """Return a sentence about each thing that ends before a run does that was given more iterations than it had."""
+    """Return a sentence about each schedule that ends before a run whose iterations were raised."""
     values = completed(values)
     iterations = values["iterations"]
     if completed(state["config"])["iterations"] >= iterations:
@@ -100,7 +100,7 @@ def _final(schedule: dict[str, Any]) -> float:
 
 
 def _know_best(state: State, values: dict[str, Any], best: Path) -> None:
-    """Let a run go on with the best value of `best.pt`, which a course that is left behind now may have reached.
+    """Take the best value from `best.pt`, which may be from a later iteration than the checkpoint.
 
     Without that file it is the checkpoint's own. It is forgotten where `keep_best`, `evaluation` or settings of a measure have
     changed: old and new values are not comparable.
@@ -116,7 +116,7 @@ def _know_best(state: State, values: dict[str, Any], best: Path) -> None:
 
 
 def _measured_alike(before: dict[str, Any], now: dict[str, Any]) -> bool:
-    """Return whether values of `keep_best` mean the same in two configurations."""
+    """Return whether values of `keep_best` are comparable between two configurations."""
     try:
         old, new = (measures_in(values["measure"]) for values in (before, now))
     except AttributeError:  # anything may be in a file
@@ -126,7 +126,7 @@ def _measured_alike(before: dict[str, Any], now: dict[str, Any]) -> bool:
 
 
 def contradictions(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
-    """Return the dotted keys in which two configurations differ and which change what is trained, or where."""
+    """Return the dotted keys in which two configurations differ, as far as they change the training or the machine."""
     old, new = dotted(completed(before)), dotted(completed(now))
     differing = [key for key in {**old, **new} if old.get(key) != new.get(key)]
     return [key for key in differing if effect_of(key) in ("training", "machine")]

@@ -1,4 +1,4 @@
-"""What a run needs from outside, before it has a folder: its data, held-out samples, and its evaluation."""
+"""The data of a run, loaded before it has a folder: training data, held-out samples, and its evaluation."""
 
 import logging
 from collections.abc import Mapping
@@ -38,7 +38,7 @@ class RunData:
 
 
 def obtain(plan: Plan, processes: Processes | None = None) -> RunData:
-    """Load data and features, and let the evaluation see the data. Reseeds the global random streams.
+    """Load the data and the features, and compute the evaluation's real statistics. Reseeds the global random streams.
 
     If images are compared in a classifier's features, the classifier is trained if it is missing.
 
@@ -106,14 +106,14 @@ def reals_of(
 
 
 def _classes_in_words(dataset: Dataset) -> str:
-    """Return how many classes there are, and what they are called."""
+    """Return the number and the names of the classes, as text."""
     names = [printable(name[:100]) for name in dataset.class_names] or [f"{place}" for place in range(dataset.classes)]
     shown = names if len(names) <= MOST_NAMES else [*names[: MOST_NAMES - 1], "…", names[-1]]
     return f"{len(names):,} {'class' if len(names) == 1 else 'classes'} ({', '.join(shown)})"
 
 
 def _refuse_broken(dataset: Dataset, data: torch.Tensor | MapStyle[torch.Tensor], labels: torch.Tensor | None) -> None:
-    """Refuse data of a class from elsewhere that does not keep the contract of `Dataset`."""
+    """Refuse data that break the contract of `Dataset`, such as those of a user's own class."""
     name, n = type(dataset).__name__, len(data)  # type: ignore[arg-type]  # those of a feed have a length
     if not n:
         raise UserError(f"dataset: {name} has loaded no samples: at least one is needed.")

@@ -32,10 +32,10 @@ def _false(value: bool) -> bool:
 
 
 Off = Literal["off"] | Annotated[bool, AfterValidator(_false)]
-"""What turns off something that otherwise has a number; `Literal[False]` would also accept the number 0."""
+"""The values that switch off an option that is otherwise a number; `Literal[False]` would also accept 0."""
 
 FEATURES = r"\w+"
-"""The pattern of the names of features; anything with another character is a file, which is code."""
+"""The pattern of the names of features; anything with other characters is a file, which may contain code."""
 
 Effect = Literal["training", "machine", "speed", "records"]
 """What a key changes: what is trained; where, and so its rounding; how fast; or how long a run lasts and what it writes where.
@@ -46,7 +46,7 @@ but the last tell runs apart in a report.
 
 
 def key(default: Any = ..., *, choices: str = "", effect: Effect = "training") -> Any:
-    """Declare what a key's type does not say; its default and its meaning are in conf/train.yaml.
+    """Declare a key's choices and effect; its default and its meaning are in conf/train.yaml.
 
     Args:
         default: For a group, what runs had before the group existed.
@@ -57,14 +57,14 @@ def key(default: Any = ..., *, choices: str = "", effect: Effect = "training") -
 
 
 def files_among(features: Any) -> list[str]:
-    """Return which features are files, and so code."""
+    """Return the features that are files, which may contain code."""
     return [
         str(one) for one in (features if isinstance(features, list) else [features]) if not re.fullmatch(FEATURES, str(one))
     ]
 
 
 class Keys(BaseModel):
-    """Some keys, and no others."""
+    """A model that refuses unknown keys."""
 
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
@@ -202,7 +202,7 @@ def choices_of(field: FieldInfo) -> str:
 
 
 def effect_of(key: str) -> str:
-    """Return what a key, which may be dotted, changes: `training` for an unknown one, which could change anything."""
+    """Return the effect of a key, which may be dotted; `training` for an unknown key."""
     field = Config.model_fields.get(key.partition(".")[0])
     return (_declared(field, "effect") if field else "") or "training"
 

@@ -1,4 +1,4 @@
-"""What networks begin with: the weights of another run, and which layers of D stay as they are."""
+"""The start of the networks: weights of another run, and frozen layers of D."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a `_target_` may name: it is found, and checked against its group's contract, before anything in it is called.
+"""Resolves `_target_`: the class or function is imported, and checked against its group's contract, before it is called.
 
 Importing a module runs its code, and so does calling what is in it. Hence two barriers, in this order: for a checkpoint or
 someone else's run folder, only ganexp's modules, those of plugins, and those that the user has named are imported; and whatever
@@ -109,23 +109,23 @@ def _is_logger(found: Any) -> bool:
 
 
 CONTRACTS: dict[str, tuple[Callable[[Any], bool], str]] = {
-    "dataset": (_is_a(Dataset), "a ganexp.data.Dataset, as a class"),
+    "dataset": (_is_a(Dataset), "a subclass of ganexp.data.Dataset"),
     "dataset.dataset": (_is_map_style, "a subclass of torch.utils.data.Dataset, and no IterableDataset"),
     "dataset.dataset.…": (_is_made_to_be_called, "a class whose objects are called, as transforms are, or a torch dataset"),
     "generator": (_is_a(nn.Module), "a subclass of torch.nn.Module"),
     "discriminator": (_is_a(nn.Module), "a subclass of torch.nn.Module"),
-    "loss": (_is_a(Loss), "a ganexp.losses.Loss, as a class"),
-    "penalty": (_is_a(Penalty), "a ganexp.penalties.Penalty, as a class"),
-    "augment": (_is_a(Augmentation), "a ganexp.augmentations.Augmentation, as a class"),
+    "loss": (_is_a(Loss), "a subclass of ganexp.losses.Loss"),
+    "penalty": (_is_a(Penalty), "a subclass of ganexp.penalties.Penalty"),
+    "augment": (_is_a(Augmentation), "a subclass of ganexp.augmentations.Augmentation"),
     "strategy": (
         _is_strategy,
-        "a function of (gan, reals, *, d_steps, g_steps), or a ganexp.strategies.Strategy, as a class",
+        "a function of (gan, reals, *, d_steps, g_steps), or a subclass of ganexp.strategies.Strategy",
     ),
-    "optimizer": (_is_optimizer, "a torch.optim.Optimizer, as a class or a function annotated to return one"),
-    "measure": (_is_a(Measure), "a ganexp.evaluation.Measure, as a class"),
-    "wrapper": (_is_a(Wrapper), "a ganexp.wrappers.Wrapper, as a class"),
-    "schedule": (_is_a(Schedule), "a ganexp.schedules.Schedule, as a class"),
-    "average": (_is_a(Average), "a ganexp.training.Average, as a class"),
-    "logger": (_is_logger, "a ganexp.logging.Logger with an open of its own, as a class"),
+    "optimizer": (_is_optimizer, "a subclass of torch.optim.Optimizer, or a function annotated to return one"),
+    "measure": (_is_a(Measure), "a subclass of ganexp.evaluation.Measure"),
+    "wrapper": (_is_a(Wrapper), "a subclass of ganexp.wrappers.Wrapper"),
+    "schedule": (_is_a(Schedule), "a subclass of ganexp.schedules.Schedule"),
+    "average": (_is_a(Average), "a subclass of ganexp.training.Average"),
+    "logger": (_is_logger, "a subclass of ganexp.logging.Logger with its own method open"),
 }
 """The contract of a group, or of a place in one: as a test, and in words."""

@@ -1,4 +1,4 @@
-"""Configurations that nobody has typed here: of a run folder, a checkpoint, a sweep, a saved generator or the hub.
+"""Untrusted configurations: from a run folder, a checkpoint, a sweep, a saved generator or the hub.
 
 Such a configuration may be anyone's. What it chooses among ganexp's parts is taken over, and so is where data are read. What it
 must not do is run code, have interpolations read the environment, or say where this machine writes. Targets outside ganexp are
@@ -20,7 +20,7 @@ from ganexp.printable import printable
 DEEPEST = 32
 """No configuration is nested deeper, and Python's stack is limited."""
 LOGGED = re.compile(r"logger\.wandb\.(mode|entity|project|group|name|notes|tags|artifacts)|logger\.\w+\._target_")
-"""The settings of loggers that are taken over; any other may be a place to write to."""
+"""The settings of loggers that are accepted; any other may be a path to write to."""
 UNWATCHED: dict[str, Any] = {
     "logger": {},
     "measure": {"auto": {}},
@@ -29,7 +29,7 @@ UNWATCHED: dict[str, Any] = {
     "keep_best": None,
     "sweep": {},
 }
-"""The keys of what watches a run, saying nothing: laid over a configuration by whoever looks at its networks or data alone."""
+"""Values that switch off loggers and evaluation, for uses of a configuration that need only its networks or data."""
 
 
 def checked(
@@ -76,7 +76,7 @@ def checked(
 
 
 def is_typed_again(word: str) -> bool:
-    """Return whether a word such as `trust=mine` has to be typed again to resume a run, whose folder does not decide it."""
+    """Return whether a word such as `trust=mine` has to be typed again to resume a run: the folder does not set it."""
     key, _, value = word.lstrip("+").partition("=")
     if key in ("trust", "data_root", "dataset.root"):
         return value not in ("", "null", "[]")
@@ -84,7 +84,7 @@ def is_typed_again(word: str) -> bool:
 
 
 def _risk_of(key: str, value: Any) -> str | None:
-    """Return what a value could do that only the person who types it may decide; None if there is nothing."""
+    """Return the risk of a value that only the user may accept, in words; None if there is none."""
     if "${" in key or (isinstance(value, str) and "${" in value):
         return "read what it should not, by its interpolation"
     if _is_among(["evaluation.features"], key) and files_among(value):

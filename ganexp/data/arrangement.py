@@ -1,4 +1,4 @@
-"""How people arrange images in folders: by class, by what they are for, or beside a file of labels."""
+"""Layouts of image folders: by class, by split, or with a file of labels."""
 
 import json
 import os
@@ -9,14 +9,14 @@ from typing import Any
 from ganexp.printable import printable
 
 DOCUMENT = "dataset.json"
-"""Where StyleGAN's tools write labels: `{"labels": [["00000/img00000000.png", 6], …]}`, or null without labels."""
+"""The file in which StyleGAN's tools write labels: `{"labels": [["00000/img00000000.png", 6], …]}`, or null without labels."""
 TRAIN, TEST, VALIDATION = "train", "test", "validation"
 SPLITS = {
     **dict.fromkeys(("train", "training"), TRAIN),
     **dict.fromkeys(("val", "valid", "validation"), VALIDATION),
     **dict.fromkeys(("test", "testing"), TEST),
 }
-"""What a folder of this name, in lower case, is for."""
+"""The split of a folder, by its name in lower case."""
 
 
 def top_of(files: Collection[Path]) -> Path:
@@ -25,7 +25,7 @@ def top_of(files: Collection[Path]) -> Path:
 
 
 def splits_of(files: Collection[Path]) -> dict[str, Path]:
-    """Return the folder of the images that are trained on, `train`, and of others, `test` and `validation`, if there are any.
+    """Return the folder of the training images, `train`, and those of `test` and `validation` if they exist.
 
     Raises:
         OSError: What is for what is ambiguous.
@@ -46,7 +46,7 @@ def splits_of(files: Collection[Path]) -> dict[str, Path]:
 
 
 def classes_by_folder(files: Collection[Path], top: Path) -> list[str]:
-    """Return the class of each image, the first folder on its way from `top`; nothing if one has none."""
+    """Return the class of each image, its first folder below `top`; nothing if an image has none."""
     depth = len(top.parts)
     inside = all(path.parts[:depth] == top.parts and len(path.parts) > depth + 1 for path in files)
     return [path.parts[depth] for path in files] if inside else []

@@ -1,4 +1,4 @@
-"""Decoded sets, kept on the disk: an image is read, scaled and cropped once, not once per run.
+"""The cache of decoded data sets on the disk: images are read, scaled and cropped once, not once per run.
 
 A set is one file, mapped into memory, so that concurrent jobs share it: an array of uint8 `(N, C, H, W)`, written whole or not
 at all. It is called `<name>-<N>.npy`, so that one that was cut off or emptied is not taken for a smaller set, and its name has
@@ -104,7 +104,7 @@ def _load(dataset: Dataset, folder: Path, place: Place, device: torch.device | s
 
 
 def _keep(data: Tensor | MapStyle[Tensor], folder: Path, name: str, shape: tuple[int, ...], workers: int) -> Tensor:
-    """Decode a set into the cache, unless there is no room or another job has done so meanwhile."""
+    """Decode a set into the cache, unless the disk lacks room or another job has done it meanwhile."""
     _remove_unfinished(folder)
     if not _has_room(folder, math.prod(shape)):
         return _whole(data, shape, workers)

@@ -1,4 +1,4 @@
-"""Faces, each in a file of its own."""
+"""CelebA: faces, each in its own file."""
 
 from collections.abc import Mapping
 from pathlib import Path

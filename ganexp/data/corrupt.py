@@ -1,4 +1,4 @@
-"""Images that cannot be decoded: found while a set is decoded as a whole, and left out from then on.
+"""Corrupt images: found when a whole set is decoded, and left out from then on.
 
 The cache notes which ones they are, under the name that the set has with them; they are tried again only if the set changes.
 """
@@ -59,7 +59,7 @@ class TolerantDataset(MapStyle[Tensor]):
 
 
 def _of_the_file(cause: BaseException | None) -> bool:
-    """Return whether the file is at fault, and not the disk, network or memory, which may work again in the next run."""
+    """Return whether the file itself is broken; a disk, network or memory error may not recur in the next run."""
     return not isinstance(cause, MemoryError) and getattr(cause, "errno", None) in (None, errno.EINVAL)  # at invalid offsets
 
 
@@ -77,12 +77,12 @@ def report_skipped(where: str, images: dict[int, str], count: int) -> None:
 
 
 def note(folder: Path, name: str, images: dict[int, str]) -> None:
-    """Write down which images of a set are corrupt, under the set's lock."""
+    """Record the corrupt images of a set in a file, under the set's lock."""
     write_document(_noted(folder, name), [*images.items()])
 
 
 def recall(folder: Path, name: str) -> dict[int, str]:
-    """Return which images of a set are known to be corrupt."""
+    """Return the recorded corrupt images of a set."""
     try:
         return {int(index): str(sentence) for index, sentence in json.loads(_noted(folder, name).read_text())}
     except (OSError, ValueError, TypeError):

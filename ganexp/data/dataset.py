@@ -36,7 +36,7 @@ class Dataset:
     """The known modes of the data."""
 
     stack_of: "Dataset | None" = None
-    """The data set whose images are this one's channels: its classifier sees each channel separately."""
+    """The data set whose images are this one's channels; its classifier is applied to each channel."""
 
     def check(self, run: Facts) -> None:
         """Refuse a run that needs labels or images where there are none.
@@ -50,9 +50,9 @@ class Dataset:
                 self.labels()
             except ValueError as error:
                 why = f" ({error})"
-            raise Misfit(f"has no class labels{why}, and a conditional GAN needs some", conditional=False)
+            raise Misfit(f"has no class labels{why}, which a conditional GAN needs", conditional=False)
         if run.flip and len(self.shape) != 3:
-            raise Misfit("has no images, which flip=true mirrors", flip=False)
+            raise Misfit("has no images, but flip=true mirrors images", flip=False)
 
     def load(self) -> Tensor | MapStyle[Tensor]:
         """Read the data: a tensor of all samples, images as uint8 and points as float, or a map-style dataset of samples.
@@ -68,17 +68,17 @@ class Dataset:
         Raises:
             OSError, ValueError: The labels cannot be read, or there are none.
         """
-        raise ValueError("take a set with labels, or a hub or an image_folder with labels")
+        raise ValueError("choose a set with labels")
 
     def fingerprint(self) -> Any:
-        """Return plain values for what the content on this machine depends on besides the Python class and the shape.
+        """Return plain values that identify the content on this machine, besides the Python class and the shape.
 
         Images, as uint8, are then kept in the cache; None is for a dataset that is read again in every run.
         """
         return None
 
     def digest(self) -> str:
-        """Return what identifies the content wherever it lies: other data are refused when a run is resumed.
+        """Return a digest of the content, equal on all machines; a resumed run refuses data with another one.
 
         The empty string is for synthetic data, which the configuration describes completely.
         """
@@ -110,7 +110,7 @@ Stamp = tuple[int, int, int]
 
 
 def stamp(path: Path) -> Stamp:
-    """Return what shows that a file has changed: its size, and its times of modification and of change.
+    """Return the size of a file, and its times of modification and of change, to notice that it has changed.
 
     Copying and unpacking tools set the modification time, and so may give two contents the same one; the system sets the time
     of change, which also shows that a file was renamed or replaced. The inode would show no more, and network file systems

@@ -1,4 +1,4 @@
-"""Digests, kept in checkpoints, that identify the data a run was trained on, wherever they lie.
+"""Digests of training data, stored in checkpoints, and equal on all machines.
 
 They are made to be cheap, and so do not cover everything: of files, they cover every name and size and the beginnings of a
 few; of a tensor, every value up to `MOST` bytes, and evenly spaced samples beyond.

@@ -1,4 +1,4 @@
-"""Sets that torchvision can download: where a set lies, what identifies it, and what to say when it is not available."""
+"""Data sets that torchvision can download: their location, fingerprint, and error messages."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -42,7 +42,7 @@ class Downloaded(Dataset):
         return getattr(datasets, type(self).__name__)
 
     def fingerprint(self) -> list[object]:
-        """Return where the set lies, and the name, size and times of every image file; before a download there are none."""
+        """Return the path of the set, and the name, size and times of every image file; none before a download."""
         return [str(self.root.resolve()), *((path.name, *stamp(path)) for path in self._found())]
 
     def digest(self) -> str:
@@ -75,7 +75,7 @@ class Downloaded(Dataset):
         return (self.root / self.files).parent
 
     def _trouble(self, error: Exception) -> str:
-        """Return in one sentence what is wrong and what can be done."""
+        """Return the error as one sentence with the remedy."""
         name, folder = self.source.__name__, self._folder
         lines = str(error).split("\n")  # torchvision's own list of what it tried has the cause at its end
         reason = next((line.strip() for line in reversed(lines) if line.strip()), type(error).__name__)

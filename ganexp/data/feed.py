@@ -26,7 +26,7 @@ from ganexp.streams import stream
 def feed(
     data: Tensor | MapStyle[Tensor], batch_size: int, *, device: torch.device, place: Place = "auto", **settings: Any
 ) -> "Resident | Streamed":
-    """Choose the feed for what a dataset has loaded; anything but a tensor is always streamed. `settings` are those of both."""
+    """Return the feed for the data that a dataset has loaded; anything but a tensor is streamed. Both take `settings`."""
     resident = isinstance(data, Tensor) and is_resident(place, data.nbytes, device, loaded=True)
     return (Resident if resident else Streamed)(data, batch_size, device=device, **settings)
 
@@ -36,7 +36,7 @@ CHUNK = 2**21
 
 
 class Feed(Iterator[Batch]):
-    """What the two feeds have in common.
+    """The common base of the two feeds.
 
     Args:
         data: `(N, …)`: uint8 images, brought to [-1, 1], or floats, taken as they are.
@@ -77,7 +77,7 @@ class Feed(Iterator[Batch]):
         self.seek(0)
 
     def _begin(self) -> None:
-        """Prepare what `seek` needs."""
+        """Prepare for `seek`."""
         raise NotImplementedError
 
     def seek(self, batches: int) -> None:
@@ -86,7 +86,7 @@ class Feed(Iterator[Batch]):
 
     @property
     def digest(self) -> str:
-        """What identifies the data, wherever they lie: compared when a run is resumed, unless it is empty.
+        """The digest of the data, compared when a run is resumed; empty if there is none.
 
         Unless it was given, it is computed when it is first needed, for the first checkpoint.
         """
@@ -148,7 +148,7 @@ class Streamed(Feed):
         self._start()
 
     def close(self) -> None:
-        """End the processes that read ahead. The next batch would start them again where they stopped."""
+        """Stop the worker processes. The next batch would start them again at the same position."""
         self._batches: Iterator[Tensor] | None = None
         self._ahead: Batch | None = None
 
@@ -250,5 +250,5 @@ def to_range(x: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 def to_pixels(x: Tensor) -> Tensor:
-    """Round images in [-1, 1] to uint8 pixels, as they would be saved."""
+    """Round images in [-1, 1] to uint8 pixels, as images are saved; values outside are clamped. The result has no graph."""
     return x.float().add(1).mul(127.5).round().clamp(0, 255).to(torch.uint8)

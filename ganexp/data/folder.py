@@ -1,4 +1,4 @@
-"""Where images lie: in a folder, at any depth, or in a zip archive, which is read in place."""
+"""Image files in a folder, at any depth, or in a zip archive, which is read in place."""
 
 import itertools
 import os
@@ -17,7 +17,7 @@ STEP = 2**16
 TOO_LARGE = f"larger than {LARGEST >> 20} MiB"
 HIDDEN = "hidden or of the system"
 SYSTEM = {"@eadir", "#recycle", "#snapshot", "__macosx", "$recycle.bin", "system volume information", "lost+found", "thumbs.db"}
-"""Folders and files that storage devices and operating systems put among others, in lower case."""
+"""Folders and files that operating systems and storage devices create, in lower case."""
 
 
 def is_hidden(path: PurePath | str) -> bool:
@@ -35,7 +35,7 @@ class Folder:
         self.path = path
 
     def fingerprint(self) -> list[object]:
-        """Return where the folder is."""
+        """Return the path of the folder."""
         return [str(self.path.resolve())]
 
     def open(self, path: Path) -> IO[bytes]:
@@ -93,7 +93,7 @@ class Archive:
         return {**vars(self), "_opened": None}
 
     def fingerprint(self) -> list[object]:
-        """Return where the archive lies, its size and its times."""
+        """Return the path of the archive, its size and its times."""
         return [str(self.path.resolve()), *stamp(self.path)]
 
     def walk(self) -> Iterator[tuple[Path, Stamp | str]]:

@@ -94,13 +94,13 @@ class Hub(Dataset):
             raise ValueError('it is read by the package datasets, which is missing: pip install "ganexp[datasets]"')
 
     def fingerprint(self) -> list[object]:
-        """Return the library's fingerprint of the content and how it came about, and which columns and images are read."""
+        """Return the library's fingerprint of the content, with the columns and images that are read."""
         if self.strict:  # a set that is in the cache is not loaded
             self._look_at_sizes()
         return [self._table._fingerprint, *self._columns, self._left_out]
 
     def digest(self) -> str:
-        """Return what identifies images and labels wherever they lie: all sizes and labels, and how some images begin."""
+        """Return a digest of all sizes and labels, and of the first bytes of some images."""
         rows, labels = self._rows(), self._labels or [-1] * len(self._table)
         names = [(f"{place}/{label}", size) for place, (label, size) in enumerate(zip(labels, rows.sizes(), strict=True))]
         return of_files(names, lambda place, length: rows.content(place)[:length])
@@ -309,7 +309,7 @@ class _Rows(MapStyle[Tensor]):
         return decoded(Path(self._called(index, stored)), self.shape, read=lambda _: _content(stored))
 
     def name(self, index: int) -> str:
-        """Return what an image is called: its row, and its file if it has a name."""
+        """Return the name of an image: its row, and its file if it has one."""
         return self._called(index, self._stored(index))
 
     def content(self, index: int) -> bytes:
@@ -358,7 +358,7 @@ def _tells_classes(kind: str) -> bool:
 
 @contextmanager
 def _without_bars(wanted: bool) -> Iterator[None]:
-    """Hide the library's progress bars, if that is wanted."""
+    """Hide the library's progress bars, if `wanted`."""
     from datasets.utils import are_progress_bars_disabled, disable_progress_bars, enable_progress_bars
 
     before = are_progress_bars_disabled()

@@ -76,7 +76,7 @@ class ImageFolder(Dataset):
             )
 
     def fingerprint(self) -> list[object]:
-        """Return where the folder or archive is, and the name, size and times (in an archive, checksum) of every image."""
+        """Return the path of the folder or archive, and the name, size and times (in an archive, checksum) of every image."""
         self._report()
         return [*self.place.fingerprint(), *((name, *stamp) for name, stamp in self._named())]
 
@@ -150,7 +150,7 @@ class ImageFolder(Dataset):
 
     @functools.cached_property
     def _within(self) -> Path:
-        """Where the classes lie below the folder that is trained on; below those held out, they lie alike."""
+        """The folder of the classes, relative to the training split; the other splits have the same layout."""
         return top_of(self._stamps).relative_to(self._splits[TRAIN])
 
     @functools.cached_property
@@ -180,7 +180,7 @@ class ImageFolder(Dataset):
         return {path: stamp for path, stamp in images if alone or path.is_relative_to(place)}
 
     def _report(self) -> None:
-        """Report, once, what else lies among the images, and images that would be enlarged."""
+        """Report, once, files that are no images, and images that would be enlarged."""
         if self._reported:
             return
         files, where = list(self._stamps), printable(self.folder)

@@ -1,4 +1,4 @@
-"""The known modes of a data set: which one a sample belongs to."""
+"""The known modes of a data set, and the mode of a sample."""
 
 import torch
 from torch import Tensor
@@ -15,7 +15,7 @@ class Modes:
     """
 
     name = ""
-    """How the mode of a sample is found, in words."""
+    """How the mode of a sample is determined, in words."""
 
     by_classes = False
     """Whether modes are classes, so that logits tell them apart."""

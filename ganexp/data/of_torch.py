@@ -57,7 +57,7 @@ class Torch(Dataset):
         self.classes = len(values)
 
     def digest(self) -> str:
-        """Return what identifies the samples as far as that is known without reading them: their number."""
+        """Return a digest of the number of samples, since their content is not read."""
         return of_number(self._length)
 
     def load(self) -> MapStyle[Tensor]:
@@ -76,7 +76,7 @@ class Torch(Dataset):
         return self._targets
 
     def _labels(self) -> tuple[list[int], Tensor | None]:
-        """Return the targets that occur, in their order, and the place of each sample's among them."""
+        """Return the sorted distinct targets, and the index of each sample's target among them."""
         targets = getattr(self.dataset, "targets", None)
         if targets is None:
             return [], None

@@ -1,4 +1,4 @@
-"""Whether a dataset lies in memory while a run trains, or is streamed."""
+"""Whether a dataset is held in memory during a run, or streamed."""
 
 from typing import Literal
 

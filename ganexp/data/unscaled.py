@@ -1,4 +1,4 @@
-"""Images of a folder as they are: images that are measured must not be scaled first."""
+"""Images of a folder without scaling, for evaluation."""
 
 import functools
 from collections.abc import Sequence

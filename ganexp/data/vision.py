@@ -1,4 +1,4 @@
-"""Image sets that torchvision knows how to download, and that lie in memory as a whole."""
+"""Image sets from torchvision that are held in memory as a whole."""
 
 import copy
 import functools
@@ -18,7 +18,7 @@ class _Vision(Downloaded):
 
     classes = 10
     test_files: str
-    """Where the images of the test part lie, as `files` for the training part."""
+    """The pattern of the test part's files, as `files` for the training part."""
     test_arguments: Mapping[str, Any] = {"train": False}
     labels_in = "targets"
     """The attribute of torchvision's class that holds the labels."""
@@ -42,7 +42,7 @@ class _Vision(Downloaded):
         return names if len(names) == self.classes else []
 
     def held_out(self) -> Self:
-        """Return the test part, on which nothing is trained."""
+        """Return the test part."""
         part = copy.copy(self)
         part.files, part.arguments = self.test_files, {**self.arguments, **self.test_arguments}
         return part

@@ -1,4 +1,4 @@
-"""How a game behaves at its current point: the spectrum of its Jacobian, and what update rules would do there."""
+"""The behaviour of a game at its current point: the spectrum of its Jacobian, and the contraction of update rules there."""
 
 from ganexp.dynamics.contraction import contraction
 from ganexp.dynamics.eigenvalues import Spectrum, spectrum

@@ -1,4 +1,4 @@
-"""What an update rule does near an equilibrium, measured on the smallest game with given eigenvalues."""
+"""The contraction of an update rule near an equilibrium, measured on the smallest game with given eigenvalues."""
 
 import itertools
 import math

@@ -129,7 +129,7 @@ def _settings(size: int, basis: int, which: str, products: int) -> dict[str, obj
 
 
 def _start(size: int) -> npt.NDArray[np.float64]:
-    """Return the vector that a search begins with; ARPACK would draw one from a stream that is not ours."""
+    """Return the start vector of a search; ARPACK would draw one from a global random stream."""
     return np.random.default_rng(0).standard_normal(size)
 
 

@@ -1,4 +1,4 @@
-"""The game as it is at this moment, to be looked at without moving anything in it."""
+"""The gradient field of a game at the current weights, computed without changing any state."""
 
 import copy
 from collections.abc import Iterator

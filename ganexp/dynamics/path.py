@@ -1,4 +1,4 @@
-"""How a game turns on the way to where it ended (Berard et al. 2020, section 4)."""
+"""The path angle of a run: the rotation of a game on the way to its last weights (Berard et al. 2020, section 4)."""
 
 import math
 from collections.abc import Callable, Iterable, Sequence

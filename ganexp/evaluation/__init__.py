@@ -1,4 +1,4 @@
-"""How good samples are: measures that compare a generated set with a real one, in the features of a named network.
+"""Evaluation: measures that compare a generated set with a real one, in the features of a named network.
 
 A set is read once, batch by batch, and only statistics of it are kept (`statistics.py`). A measure (`base.py`) is a function
 of the statistics of two sets; an `Evaluator` holds the statistics of the real set and the chosen measures.

@@ -25,16 +25,16 @@ class Measure(Generic[S]):
     """
 
     keys: ClassVar[Mapping[str, Scalar]]
-    """Its figures, by their keys in rows, which begin with `eval/`: what each is, and which of its values is best."""
+    """Descriptions of its figures, by their keys in rows, which begin with `eval/`."""
 
     keeps: type[S]
-    """What it keeps of a set."""
+    """The statistic of a set that it needs."""
 
     default_of: Literal["images", "points", ""] = ""
-    """The kind of data for which `measure=auto` takes it."""
+    """The kind of data for which `measure=auto` chooses it."""
 
     rank = 100
-    """Its place among the measures that `measure=auto` takes. Runs are ranked by the first measure."""
+    """Its position among the measures that `measure=auto` chooses. Runs are ranked by the first measure."""
 
     looks_at_reals = True
     """Whether the figures depend on the real set."""
@@ -43,13 +43,13 @@ class Measure(Generic[S]):
     """Whether the figures depend on the classes of samples."""
 
     only_in: ClassVar[Collection[str]] = ()
-    """The names of the `evaluation.features` of which the figures need one; empty if any features will do."""
+    """The names of the `evaluation.features` of which it needs one; empty if it accepts any features."""
 
     library: ClassVar[str] = ""
     """The external package that computes the figures; empty if there is none."""
 
     max_samples: int = 0
-    """How many samples of a set are looked at, at most; 0 for a statistic without such a bound."""
+    """The most samples of a set that it uses; 0 for a statistic without such a bound."""
 
     @property
     def settings(self) -> str:
@@ -57,11 +57,11 @@ class Measure(Generic[S]):
         return ", ".join(f"{name} {value}" for name, value in vars(self).items() if not name.startswith("_"))
 
     def suits(self, run: Facts) -> bool:
-        """Return whether `measure=auto` takes it for the data of a run."""
+        """Return whether `measure=auto` chooses it for the data of a run."""
         return self.default_of == ("images" if len(run.shape) == 3 else "points")
 
     def check(self, run: Facts) -> None:
-        """Refuse data that the measure has no value for, before they are read.
+        """Refuse data for which the measure is not defined, before they are read.
 
         Raises:
             Misfit: The measure has no value for these data, or looks at the classes of samples that have none.

@@ -1,4 +1,4 @@
-"""A disk cache of what measures keep of a real set, whose images are thus seen once, not once per run."""
+"""A disk cache of the statistics of real sets, which are computed once, not once per run."""
 
 import copy
 import hashlib
@@ -22,7 +22,7 @@ FILES = 64
 
 
 def place(folder: Path, identity: Any, features: Features, n: int, statistics: Statistics) -> Path:
-    """Return the path of these statistics of `n` samples; `identity` tells the set and its comparisons from any others."""
+    """Return the path of these statistics of `n` samples; `identity` identifies the set and how it is compared."""
     described = json.dumps([VERSION, DIRECTIONS, sorted(statistics), n, features.name, features.checksum, identity])
     return folder / f"{hashlib.sha256(described.encode()).hexdigest()[:24]}.pt"
 

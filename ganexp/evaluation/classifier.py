@@ -20,7 +20,7 @@ from tqdm import tqdm
 from ganexp.data import Dataset, default_folder, load_cached
 from ganexp.data.feed import to_range
 from ganexp.documents import write_state
-from ganexp.evaluation.features import Extracted, checksum_of
+from ganexp.evaluation.features import Extracted, features_checksum
 from ganexp.facts import UserError
 from ganexp.printable import one_line
 from ganexp.streams import stream, undisturbed
@@ -47,8 +47,8 @@ class KnowsNothing(UserError):
 
 
 @dataclass
-class Origin:
-    """What a classifier is, and was trained on.
+class ClassifierRecord:
+    """The training data and the accuracy of a classifier.
 
     Args:
         dataset: The name of the data set.
@@ -73,36 +73,36 @@ class Classifier(nn.Module):
 
     size = 64
 
-    def __init__(self, origin: Origin) -> None:
+    def __init__(self, record: ClassifierRecord) -> None:
         super().__init__()
-        self.origin = origin
-        self.classes = origin.classes
-        channels, side, _ = origin.shape
+        self.record = record
+        self.classes = record.classes
+        channels, side, _ = record.shape
         widths = (channels, 32, 64, 128)
         layers: list[nn.Module] = []
         for inputs, outputs in itertools.pairwise(widths):
             layers += [nn.Conv2d(inputs, outputs, 3, stride=2, padding=1, bias=False), nn.BatchNorm2d(outputs), nn.ReLU()]
         last = -(-side // 8)  # after three halvings, rounded up
         self.layers = nn.Sequential(*layers, nn.Flatten(), nn.Linear(128 * last**2, self.size), nn.ReLU())
-        self.head = nn.Linear(self.size, origin.classes)
+        self.head = nn.Linear(self.size, record.classes)
 
     @property
     def name(self) -> str:
         """The data set that it was trained on, and the size of its images, in words."""
-        _, height, width = self.origin.shape
-        return f"{self.origin.dataset} classifier {height}×{width}"
+        _, height, width = self.record.shape
+        return f"{self.record.dataset} classifier {height}×{width}"
 
     @property
     def checksum(self) -> str:
         """The checksum of the weights."""
-        return checksum_of(self)
+        return features_checksum(self)
 
     @property
     def ignorance(self) -> str:
-        """Why it judges nothing, in words; empty if it knows its classes."""
-        if self.origin.by_chance <= CHANCE:
+        """Why it cannot judge samples, in words; empty if it can."""
+        if self.record.by_chance <= CHANCE:
             return ""
-        return f"knows {self.origin.accuracy:.2%} of held-out images, no more than chance explains"
+        return f"knows {self.record.accuracy:.2%} of held-out images, no more than chance explains"
 
     def forward(self, images: Tensor) -> Extracted:
         """Map `(B, C, H, W)` in [-1, 1] to features `(B, 64)` and logits `(B, K)`.
@@ -110,7 +110,7 @@ class Classifier(nn.Module):
         Raises:
             UserError: The images have another number of channels.
         """
-        channels, side, _ = self.origin.shape
+        channels, side, _ = self.record.shape
         if images.shape[1] != channels:
             raise UserError(f"the {self.name} sees images of {channels} channels, and these have {images.shape[1]}")
         images = images.to(self.head.weight.dtype)
@@ -120,27 +120,27 @@ class Classifier(nn.Module):
         return features, self.head(features)
 
     def save(self, path: Path) -> None:
-        """Write it, whole or not at all.
+        """Write the classifier to a file, atomically.
 
         Raises:
             OSError: The file cannot be written; nothing is left behind.
         """
         state = {name: value.cpu() for name, value in self.state_dict().items()}
-        origin = asdict(self.origin) | {"shape": list(self.origin.shape)}
-        write_state(path, {"format": FORMAT, "origin": origin, "checksum": self.checksum, "state": state})
+        record = asdict(self.record) | {"shape": list(self.record.shape)}
+        write_state(path, {"format": FORMAT, "origin": record, "checksum": self.checksum, "state": state})
 
     @classmethod
     def load(cls, path: Path, device: torch.device | str = "cpu") -> "Classifier":
-        """Read one back; only tensors and plain values are read, and no code runs.
+        """Load a classifier; only tensors and plain values are read, and no code runs.
 
         Raises:
             UserError: The file is missing or broken.
         """
         try:
             saved = torch.load(path, map_location="cpu", weights_only=True)
-            origin = Origin(**saved["origin"] | {"shape": tuple(saved["origin"]["shape"])})
+            record = ClassifierRecord(**saved["origin"] | {"shape": tuple(saved["origin"]["shape"])})
             with torch.device("meta"):
-                classifier = cls(origin)
+                classifier = cls(record)
             classifier.load_state_dict(saved["state"], assign=True)
             if saved["format"] != FORMAT or classifier.checksum != saved["checksum"]:
                 raise ValueError("its checksum is another one")
@@ -152,7 +152,7 @@ class Classifier(nn.Module):
 
 
 def stored(folder: Path, dataset: str, which: str = "") -> Path:
-    """Return where the classifier of a data set lies; `which` tells apart sets of the same name, as of all image folders."""
+    """Return the path of a data set's classifier; `which` distinguishes sets of one name, such as image folders."""
     dataset = Path(dataset).name  # the name comes from a configuration, which anyone may have written
     return folder / (f"{dataset}-{hashlib.sha256(which.encode()).hexdigest()[:8]}.pt" if which else f"{dataset}.pt")
 
@@ -203,7 +203,7 @@ def train_if_missing(path: Path, dataset: Dataset, name: str, device: torch.devi
 
 
 def _is_there(path: Path) -> bool:
-    """Return whether a classifier is there, even a broken one; of an earlier format, it is not known what it knows."""
+    """Return whether a classifier file of the current format exists, even a broken one."""
     try:
         return int(torch.load(path, map_location="cpu", weights_only=True)["format"]) >= FORMAT
     except Exception:  # what torch raises for a broken file has no common type
@@ -236,7 +236,7 @@ def train_and_store(path: Path, dataset: Dataset, name: str, *, epochs: int | No
     epochs = epochs or epochs_for(len(images))
     classifier = train(images, labels, name, epochs=epochs, device=device, classes=dataset.classes, most=most)
     classifier.save(path)
-    said = classifier.ignorance or f"knows {classifier.origin.accuracy:.2%} of held-out images"
+    said = classifier.ignorance or f"knows {classifier.record.accuracy:.2%} of held-out images"
     return (
         f"The classifier of {name} {said}, after {epochs} epochs in "
         f"{time.perf_counter() - began:.0f} s: {path}, checksum {classifier.checksum}."
@@ -274,12 +274,12 @@ def train(
     """
     held_out, order = divided(len(images), most)
     channels, height, width = images.shape[1:]
-    origin = Origin(dataset, (channels, height, width), classes or int(labels.max()) + 1)
+    record = ClassifierRecord(dataset, (channels, height, width), classes or int(labels.max()) + 1)
     said = "Training the classifier, once"
-    classifier = fitted(origin, images, labels, order, epochs=epochs, device=device, dtype=torch.float64, said=said)
+    classifier = fitted(record, images, labels, order, epochs=epochs, device=device, dtype=torch.float64, said=said)
     classifier.bfloat16().float()
     seen, true = predicted(classifier, images[held_out]), labels[held_out]
-    classifier.origin.accuracy, classifier.origin.by_chance = float((seen == true).double().mean()), by_chance(seen, true)
+    classifier.record.accuracy, classifier.record.by_chance = float((seen == true).double().mean()), by_chance(seen, true)
     return classifier
 
 
@@ -290,7 +290,7 @@ def divided(n: int, most: int | None) -> tuple[Tensor, Tensor]:
 
 
 def fitted(
-    origin: Origin,
+    record: ClassifierRecord,
     images: Tensor,
     labels: Tensor,
     order: Tensor,
@@ -303,7 +303,7 @@ def fitted(
     """Train a classifier on the images at some indices, without measuring its accuracy.
 
     Args:
-        origin: What it will be.
+        record: What it will be.
         images: As for `train`.
         labels: Likewise.
         order: The indices, `(n,)`.
@@ -313,7 +313,7 @@ def fitted(
         dtype: The precision of weights and images.
     """
     with undisturbed(torch.device(device)), torch.enable_grad():
-        classifier = Classifier(origin).to(dtype)
+        classifier = Classifier(record).to(dtype)
         for module in classifier.modules():
             if isinstance(module, nn.Conv2d | nn.Linear):
                 module.reset_parameters()  # first weights of that precision, too

@@ -27,7 +27,7 @@ from ganexp.instruments.scalar import Scalar
 log = logging.getLogger(__name__)
 BATCH = 250
 CONSTANT = 1e-5, 1e-12
-"""Features are constant if they spread over the real set by no more than rounding: relative to their mean, and at most."""
+"""Features are constant if their spread over the real set is at most the first times their mean's norm, plus the second."""
 
 
 class Evaluator:
@@ -71,7 +71,7 @@ class Evaluator:
 
     @property
     def keys(self) -> dict[str, Scalar]:
-        """What the figures are, each with the features that it depends on, and its value for real data once these are seen."""
+        """Descriptions of the figures, with the features of each, and its value for real data after `see_reals`."""
         found = {}
         for measure in self.measures.values():
             against = f" against {self.against}" if self.against and measure.looks_at_reals else ""
@@ -129,7 +129,7 @@ class Evaluator:
                 del self.measures[name]
 
     def _refuse_constant(self, statistics: Statistics) -> None:
-        """Refuse features that are the same for all real samples: no measure would tell anything from them."""
+        """Refuse features that are equal for all real samples: no measure is meaningful for them."""
         moments = statistics.get(Moments().kind)
         if not isinstance(moments, Moments) or isinstance(self.features, Raw):  # samples themselves hide nothing
             return
@@ -152,7 +152,7 @@ class Evaluator:
 
     @torch.no_grad()
     def extract(self, samples: Batch | Tensor) -> FeatureBatch:
-        """Return what the measures look at in a batch of a generated set.
+        """Return the features, logits and samples that the measures need from a generated batch.
 
         Raises:
             UserError: The samples or their features are not finite.
@@ -226,7 +226,7 @@ def _by_kind(statistics: Iterable[Statistic]) -> Statistics:
 def _passing_on(
     batches: Iterable[FeatureBatch], halves: tuple[Statistics, Statistics], n: int, *, further: bool
 ) -> Iterator[FeatureBatch]:
-    """Pass batches on, and update two halves with the first `n` samples and the next `n`; stop there unless `further`."""
+    """Yield the batches, and update the two halves with the first `n` samples and the next `n`; stop there unless `further`."""
     begin = 0
     for batch in batches:
         for half, first in zip(halves, (0, n), strict=True):

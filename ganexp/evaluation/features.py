@@ -22,7 +22,7 @@ class Features(Protocol):
 
     @property
     def name(self) -> str:
-        """What the description of a figure calls them."""
+        """Their name in the descriptions of figures."""
         ...
 
     @property
@@ -78,7 +78,7 @@ class Inception:
                 f"the weights of Inception cannot be downloaded ({one_line(error)}): put "
                 f"weights-inception-2015-12-05-6726825d.pth into {folder}, or choose other features"
             ) from error
-        self.checksum = checksum_of(self.network)
+        self.checksum = features_checksum(self.network)
 
     def __call__(self, samples: Tensor) -> Extracted:
         features, logits = self.network(in_colour(samples))
@@ -150,8 +150,11 @@ def in_colour(images: Tensor) -> Tensor:
     return to_pixels(images).expand(-1, 3, -1, -1)
 
 
-def checksum_of(network: nn.Module) -> str:
-    """Return 16 hexadecimal digits of the SHA-256 of a network's state."""
+def features_checksum(network: nn.Module) -> str:
+    """Return 16 hexadecimal digits of the SHA-256 of a network's state, in the order of its `state_dict`.
+
+    Caches and results name features by it, so its bytes stay; exported weights have `sampling.trained.weights_digest`.
+    """
     content = hashlib.sha256()
     for name, value in network.state_dict().items():
         content.update(f"{name} {value.dtype} {list(value.shape)}".encode())

@@ -1,4 +1,4 @@
-"""The real samples that are nearest to generated ones: they would reveal a generator that has memorised its data."""
+"""The real samples that are nearest to generated ones, which show whether the generator has memorised its data."""
 
 from collections.abc import Callable, Iterable
 

@@ -71,7 +71,7 @@ class Evaluators:
 
     @property
     def keys(self) -> dict[str, Scalar]:
-        """What the figures are, each with the features that it depends on, and its value for real data once these are seen."""
+        """Descriptions of the figures, with the features of each, and its value for real data after `see_reals`."""
         return {key + self._suffixes[one][key]: said for one, by in self.each.items() for key, said in by.keys.items()}
 
     def see_reals(
@@ -94,7 +94,7 @@ class Evaluators:
         return self.compare(map(self.extract, batches))
 
     def extract(self, samples: Batch | Tensor) -> list[FeatureBatch]:
-        """Return what the measures look at in a batch of a generated set, in each of the features.
+        """Return the features, logits and samples that the measures need from a generated batch, for each of the features.
 
         Raises:
             UserError: The samples or their features are not finite.

@@ -1,4 +1,4 @@
-"""What is kept of a set that comes batch by batch: as little as a measure needs, and of bounded size but for `Projections`."""
+"""Statistics of a set, updated batch by batch; all but `Projections` have bounded size."""
 
 import copy
 from collections.abc import Callable, Mapping
@@ -14,14 +14,14 @@ from ganexp.data.modes import Modes
 from ganexp.facts import UserError
 
 MOST = 10_000
-"""How many features or logits of a set are kept for measures that compare them one by one, unless they say otherwise."""
+"""How many features or logits of a set are kept, by default, for measures that compare them one by one."""
 DIRECTIONS = 128
 """Projections of the sliced Wasserstein distance."""
 
 
 @dataclass
 class FeatureBatch:
-    """A batch as measures look at it: samples `(B, …)`, features `(B, F)`, and logits `(B, K)` and labels `(B,)` if any."""
+    """A batch as statistics receive it: samples `(B, …)`, features `(B, F)`, and logits `(B, K)` and labels `(B,)` if any."""
 
     samples: Tensor
     """Empty if no measure looks at samples."""
@@ -41,7 +41,7 @@ class FeatureBatch:
         return self.labels
 
     def to(self, device: torch.device | str) -> "FeatureBatch":
-        """Return it on a device."""
+        """Return the batch on a device."""
         return self._each(lambda one: one.to(device))
 
     def __getitem__(self, which: slice | Tensor) -> "FeatureBatch":
@@ -57,7 +57,7 @@ class FeatureBatch:
 
 
 class Statistic:
-    """What one kind of measure keeps of a set; `n` counts the samples that it was computed from."""
+    """A statistic of a set; `n` counts the samples that it was computed from."""
 
     n = 0
     of_samples = False
@@ -194,7 +194,7 @@ class LabelledImages(Statistic):
 
 
 class _FirstRows(Statistic):
-    """The first rows of something, at most `most`; `real_batches` comes in random order."""
+    """The first rows of a sequence of batches, at most `most`; `real_batches` comes in random order."""
 
     def __init__(self, most: int = MOST) -> None:
         self.most = most

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import gelu, interpolate, scaled_dot_product_attention
 
-from ganexp.evaluation.features import Extracted, checksum_of, in_colour, needed, opened
+from ganexp.evaluation.features import Extracted, features_checksum, in_colour, needed, opened
 from ganexp.facts import UserError
 from ganexp.printable import one_line
 
@@ -26,7 +26,7 @@ AT_ONCE = 50
 HEAD = 64
 """Channels of an attention head, in all networks here."""
 EPS = 1e-6
-"""What DINOv2's layer norms add to variances."""
+"""The ε of DINOv2's layer norms."""
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ class VisionTransformer(nn.Module):
             raise UserError(
                 f"{path} has not the weights of {name} ({reason}): put the file of {architecture.url} there"
             ) from error
-        made.checksum = checksum_of(made)
+        made.checksum = features_checksum(made)
         return made.to(device).eval().requires_grad_(False)
 
     def forward(self, samples: Tensor) -> Extracted:
@@ -132,7 +132,7 @@ class VisionTransformer(nn.Module):
         return (pixels - mean) / std
 
 
-class Block(nn.Module):
+class TransformerBlock(nn.Module):
     """Attention and an MLP, each after a layer norm and in a residual branch (Dosovitskiy et al. 2021, eq. 2 and 3).
 
     Both branches are scaled by a weight for each channel before they are added (Touvron et al. 2021).
@@ -168,7 +168,7 @@ class DINOv2Network(nn.Module):
         self.cls_token = nn.Parameter(torch.zeros(1, 1, width))
         self.pos_embed = nn.Parameter(torch.zeros(1, (side // patch) ** 2 + 1, width))
         self.patch_embed = nn.ModuleDict({"proj": nn.Conv2d(3, width, patch, stride=patch)})
-        self.blocks = nn.ModuleList(Block(width) for _ in range(depth))
+        self.blocks = nn.ModuleList(TransformerBlock(width) for _ in range(depth))
         self.norm = nn.LayerNorm(width, eps=EPS)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -245,7 +245,7 @@ NETWORKS: dict[str, type[VisionTransformer]] = {name: kind for kind in (DINOv2, 
 
 
 def weights_folder(named: str | None) -> Path:
-    """Return where weights are looked for: in the named folder, or where torch.hub keeps its downloads."""
+    """Return the folder of weights: the named one, or torch.hub's."""
     return Path(os.path.expanduser(named)) if named else Path(torch.hub.get_dir(), "checkpoints")
 
 

@@ -36,7 +36,8 @@ class GAN:
     conditions.
 
     Args:
-        generator: Maps latents `(B, latent_dim)` to a batch shaped like the real one, never a view of its parameters.
+        generator: Maps latents `(B, latent_dim)` to a batch shaped like the real one, never a view of its parameters,
+            which G's own step would change.
         discriminator: Maps a batch to scores `(B,)`, one per sample, or to `(B, 1 + k)` with k further numbers behind each
             score, if the loss reads them.
         loss: The two objectives, as functions of scores.

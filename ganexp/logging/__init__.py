@@ -1,4 +1,4 @@
-"""What a run leaves: loggers for its rows and pictures, the run folder, and reading it back."""
+"""Loggers for rows and pictures, the run folder, and reading it back."""
 
 from ganexp.logging.base import Ending, Logger, Picture, Row, RunDescription, Summary
 from ganexp.logging.folder import FolderLogger

@@ -11,7 +11,7 @@ from PIL import Image
 
 from ganexp.facts import Facts
 from ganexp.instruments.scalar import Scalar
-from ganexp.logging.reading import Run
+from ganexp.logging.reading import RecordedRun
 
 
 @dataclass(frozen=True)
@@ -49,9 +49,9 @@ class Summary(TypedDict):
     iteration: int
     wall_s: float
     notes: list[str]
-    """What a person should know about the run, one sentence each."""
+    """Notes on the run, one sentence each."""
     paths: dict[str, str]
-    """Where a person finds what was written, by name."""
+    """The paths of what was written, by name."""
     last: dict[str, Any]
     """The last value of each key, a picture as its path."""
 
@@ -76,7 +76,7 @@ class RunDescription:
     group: str = ""
     config: dict[str, Any] = field(default_factory=dict)
     measures: dict[str, Scalar] = field(default_factory=dict)
-    before: Run | None = None
+    before: RecordedRun | None = None
 
 
 class Logger:
@@ -95,7 +95,7 @@ class Logger:
         """
 
     def open(self, run: RunDescription) -> None:
-        """Begin, in the process that writes. Called once, before the first row, if the run has a folder.
+        """Open the logger, in the main process. Called once, before the first row, if the run has a folder.
 
         Raises:
             Misfit: The logger cannot begin.
@@ -106,11 +106,11 @@ class Logger:
         """Note that one iteration has been launched. Called in the loop, so it must cost next to nothing."""
 
     def write(self, row: Row) -> None:
-        """Keep a row."""
+        """Write a row."""
 
     def rewind(self, iteration: int) -> Row:
         """Drop the rows of later iterations, which will be written again; return each key's last value up to `iteration`."""
         return {}
 
     def close(self, summary: Summary) -> None:
-        """Finish, given how the run has ended, and add to the summary's notes and paths. Called once."""
+        """Close the logger with the run's summary, and add notes and paths to it. Called once."""

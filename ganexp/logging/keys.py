@@ -27,7 +27,7 @@ DIAGNOSTICS = {
     "accuracy/fake": Scalar("share of generated samples that D takes for generated"),
     "accuracy/held_out": Scalar("share of held-out real samples that D takes for real"),
 }
-"""Collapse and over-fitting, in the rows that have a grid of samples."""
+"""Diagnostics of collapse and over-fitting, in the rows that have a grid of samples."""
 SPECTRUM = {
     "dynamics/smallest_real": Scalar("smallest real part of the game's eigenvalues; below 0 the game does not attract here"),
     "dynamics/rotation": Scalar("imaginary part of the eigenvalue of largest modulus, over its modulus"),
@@ -62,7 +62,7 @@ COST = {
 KEYS = LEARNING | DIAGNOSTICS | SPECTRUM | COST
 
 STEPS = ("progress/iteration", "progress/real_images", "progress/wall_s")
-"""What a chart can have as its x-axis."""
+"""The keys that a chart can have as its x-axis."""
 
 
 def known(measures: Mapping[str, Scalar]) -> dict[str, Scalar]:

@@ -1,4 +1,4 @@
-"""Where things lie in a run folder: the only place that spells these names."""
+"""The names of the files in a run folder; no other module spells them."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ PICTURES = "samples"
 
 
 class RunFolder:
-    """The paths of what a run leaves; no file is read or written here."""
+    """The paths of a run's files; no file is read or written here."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -33,7 +33,7 @@ class RunFolder:
 
     @classmethod
     def beside(cls, checkpoint: Path) -> Path:
-        """Return where the results of a checkpoint belong: in the folder of its run, or else in that of the file itself."""
+        """Return the folder for results of a checkpoint: that of its run, or else that of the file."""
         run = cls.of_checkpoint(checkpoint)
         return run.path if checkpoint.parent in (run.checkpoints, run.averages) else checkpoint.parent
 
@@ -49,7 +49,7 @@ class RunFolder:
 
     @property
     def results(self) -> list[Path]:
-        """All that training writes, whether or not it exists."""
+        """The paths of all files that training writes, whether or not they exist."""
         return [
             self.rows,
             self.summary,

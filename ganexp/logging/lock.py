@@ -41,7 +41,7 @@ def lock(folder: Path) -> None:
 
 
 def hand_over(folder: Path) -> FileLock:
-    """Return the lock of a folder that this process holds; from now on, the caller has to release it."""
+    """Return the lock of a folder that this process has locked; from now on, the caller has to release it."""
     return _held.pop(folder.resolve())
 
 

@@ -1,4 +1,4 @@
-"""Tensors made into pictures that a person can look at: `(H, W, 3)`, uint8."""
+"""Pictures made from tensors: `(H, W, 3)`, uint8."""
 
 import functools
 from collections.abc import Sequence
@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 from torch import Tensor
+
+from ganexp.data.feed import to_pixels
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -23,12 +25,7 @@ def image_grid(images: Tensor, columns: int = 8) -> np.ndarray:
 
     if images.shape[1] not in (1, 3):
         images = images[:, :1]
-    return make_grid(to_uint8(images), nrow=columns, padding=2, pad_value=255).permute(1, 2, 0).numpy()
-
-
-def to_uint8(images: Tensor) -> Tensor:
-    """Return pixels in [-1, 1] as 0 to 255, on the CPU. Anything outside the range is clamped."""
-    return images.detach().float().add(1).mul(127.5).round().clamp(0, 255).to(torch.uint8).cpu()
+    return make_grid(to_pixels(images).cpu(), nrow=columns, padding=2, pad_value=255).permute(1, 2, 0).numpy()
 
 
 def side_by_side(inputs: Tensor, outputs: Tensor) -> np.ndarray:
@@ -74,7 +71,10 @@ def _plane() -> "tuple[FigureCanvasAgg, Axes, PathCollection]":
 
 @functools.cache
 def _plot(*, with_real: bool) -> "tuple[FigureCanvasAgg, Axes, PathCollection, PathCollection]":
-    """Return a canvas, its axes, and the points beneath and on top, made once: only rare garbage collections free a figure."""
+    """Return a canvas, its axes, and the points beneath and on top, made once.
+
+    A figure is a reference cycle of 3,500 objects and 1.3 MiB, which only Python's rare full collections free.
+    """
     canvas, axes = _canvas({"left": 0.1, "right": 0.98, "bottom": 0.07, "top": 0.95})
     beneath = axes.scatter([], [], s=14, color="0.75", linewidths=0, label="real" if with_real else None, visible=with_real)
     on_top = axes.scatter([], [], s=5, color="tab:red", alpha=0.6, linewidths=0, label="generated")
@@ -87,7 +87,7 @@ def _canvas(margins: dict[str, float]) -> "tuple[FigureCanvasAgg, Axes]":
     from matplotlib.backends.backend_agg import FigureCanvasAgg  # slow to import, and only points need it
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(5, 5), dpi=100)
+    figure = Figure(figsize=(5, 5), dpi=100)  # with fixed margins: a constrained layout depends on what it laid out before
     return FigureCanvasAgg(figure), figure.subplots(gridspec_kw=margins)
 
 

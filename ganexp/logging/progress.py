@@ -1,4 +1,4 @@
-"""Progress as a person sees it: a bar on a terminal, lines elsewhere, and a line for each evaluation on both."""
+"""Progress of a run: a bar on a terminal, lines elsewhere, and on both a line for each evaluation."""
 
 import logging
 import sys

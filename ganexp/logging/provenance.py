@@ -1,4 +1,4 @@
-"""Where a run comes from: the commit, the versions, the command, the machine."""
+"""The provenance of a run: the commit, the versions, the command, the machine."""
 
 import importlib.metadata
 import os
@@ -17,7 +17,7 @@ PACKAGES = ("ganexp", "torch", "torchvision", "hydra-core", "omegaconf", "wandb"
 
 
 def provenance(*plugins: str) -> dict[str, Any]:
-    """Return what is needed to repeat the run: time, command, git commit (None outside a repository), versions, hardware.
+    """Return the facts needed to repeat a run: time, command, git commit (None outside a repository), versions, hardware.
 
     Args:
         plugins: Further packages whose versions are included.
@@ -85,7 +85,7 @@ def _version(package: str) -> str | None:
 
 
 def same_everywhere(*plugins: str) -> dict[str, Any]:
-    """Return what all processes that train together must share: the commit, and the versions of the packages that compute."""
+    """Return the facts that must be equal in all processes of a run: the commit, and the versions of torch and the like."""
     return {"git": _git(), **{name: _version(name) for name in ("ganexp", "torch", "numpy", *plugins)}}
 
 

@@ -1,4 +1,4 @@
-"""Run folders read back: finished, unfinished or broken. Nothing in them is trusted."""
+"""Reads run folders, finished, unfinished or broken. Their content is not trusted."""
 
 import functools
 import json
@@ -19,8 +19,8 @@ DEEPEST = 32
 
 
 @dataclass
-class Run:
-    """What a run folder holds. Whatever cannot be read is listed in `problems`, and the rest is kept.
+class RecordedRun:
+    """The content of a run folder. Files that cannot be read are listed in `problems`, and the rest is kept.
 
     A row has numbers (NaN and infinities included) and, as strings, paths of pictures. `progress/iteration` is in every one.
     """
@@ -30,7 +30,7 @@ class Run:
     config: dict[str, Any] = field(default_factory=dict)
     summary: dict[str, Any] = field(default_factory=dict)
     measures: dict[str, Scalar] = field(default_factory=dict)
-    """What its loss, augmentation and evaluation measure."""
+    """The measures of its loss, augmentation and evaluation."""
     problems: list[str] = field(default_factory=list)
 
     @property
@@ -85,9 +85,9 @@ def find(folder: Path) -> list[Path]:
     return sorted((path for path in below if is_run(path)), key=lambda path: (job_number(path), path.name))
 
 
-def read(folder: Path) -> Run:
+def read(folder: Path) -> RecordedRun:
     """Read a run folder; never fails, whatever is in it or missing from it."""
-    run, place = Run(folder), RunFolder(folder)
+    run, place = RecordedRun(folder), RunFolder(folder)
     run.config = _document(run, place.config)
     for key, value in _document(run, place.measures).items():
         try:
@@ -119,7 +119,7 @@ def read_document(path: Path) -> dict[str, Any]:
         return {}
 
 
-def _add_rows(run: Run, file: TextIO, name: str) -> None:
+def _add_rows(run: RecordedRun, file: TextIO, name: str) -> None:
     numbers = known(run.measures)
     for number, line in enumerate(file, 1):
         try:
@@ -146,7 +146,7 @@ def _measure(value: Any) -> Scalar:
     return Scalar(**value)
 
 
-def _document(run: Run, path: Path) -> dict[str, Any]:
+def _document(run: RecordedRun, path: Path) -> dict[str, Any]:
     try:
         refuse_outside(path, run.folder)  # a page may be passed on, and what else lies on this machine is not to be on it
         return _parsed(path)

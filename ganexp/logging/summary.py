@@ -1,4 +1,4 @@
-"""How a run ended, in its `summary.json`: written when its loggers close, and completed by the sweep that it belongs to."""
+"""The file `summary.json`, with the end of a run: written when its loggers close, and completed by its sweep."""
 
 import logging
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ def read_summary(folder: Path) -> dict[str, Any]:
 
 
 def write_summary(folder: Path, summary: Mapping[str, Any]) -> None:
-    """Write the summary of a run; a disk that is full must not hide how the run ended, so an error is only logged."""
+    """Write the summary of a run; a write error is only logged, so that it does not hide the run's own."""
     try:
         write_document(RunFolder(folder).summary, summary)
     except OSError as error:

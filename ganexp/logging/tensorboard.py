@@ -14,7 +14,7 @@ from ganexp.facts import Facts, Misfit
 from ganexp.logging.base import Logger, Picture, Row, RunDescription, Summary, with_pictures
 from ganexp.logging.keys import eigenvalues_in
 from ganexp.logging.layout import RunFolder
-from ganexp.logging.reading import Run
+from ganexp.logging.reading import RecordedRun
 from ganexp.ranges import checked
 
 log = logging.getLogger(__name__)
@@ -124,6 +124,6 @@ class TensorBoardLogger(Logger):
 
             self._add(summary.image("dynamics/eigenvalues", spectrum(eigenvalues), dataformats="HWC"), step)
 
-    def _replay(self, before: Run) -> None:
+    def _replay(self, before: RecordedRun) -> None:
         for row in before.rows:
             self.write(with_pictures(row, before.folder))

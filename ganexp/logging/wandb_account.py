@@ -8,7 +8,7 @@ from ganexp.facts import Misfit
 
 Mode = Literal["online", "offline", "disabled"]
 MODES: dict[str, Mode] = {"shared": "online", "run": "online", "dryrun": "offline"}
-"""What further values of WANDB_MODE, some of them W&B's older names, stand for."""
+"""The meanings of further values of WANDB_MODE, some of which are W&B's older names."""
 
 
 def resolved_mode(asked: str) -> Mode:

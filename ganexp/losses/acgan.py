@@ -27,7 +27,6 @@ class ACGAN(Loss):
 
     reads = "class_loss"
     on_device: ClassVar = {"weight": None}
-    remedy: ClassVar = {"discriminator.conditioning": "classifier"}
     measures: ClassVar = {
         "acgan/real": Scalar("cross-entropy of D's classification of real images", "last,min"),
         "acgan/fake": Scalar("cross-entropy of D's classification of generated images", "last,min", label="class"),

@@ -8,12 +8,6 @@ from torch import Tensor, nn
 from ganexp.facts import Facts, Misfit, Part
 from ganexp.instruments.scalar import Scalar
 
-UNREAD: dict[str, dict[str, Any]] = {
-    "class_loss": {"loss": "acgan", "discriminator.conditioning": "projection"},
-    "code": {"discriminator.returns_code": False},
-}
-"""Remedies for a discriminator that returns further numbers that the loss does not read, by the name of these numbers."""
-
 
 class Loss(nn.Module, Part):
     """Two objectives on scores of shape `(B,)`, one score per image. A loss never sees networks or images.
@@ -32,7 +26,7 @@ class Loss(nn.Module, Part):
     """What D has to return behind each score, by the name that D gives it in `further`; empty for scores alone."""
 
     remedy: ClassVar[Mapping[str, Any]] = {}
-    """Settings with which D returns what the loss reads, any one of them, for messages."""
+    """The loss's own settings with which it reads scores alone, any one of them, for messages."""
 
     g_needs_real = False
     """Whether `g_loss` compares with the real scores; they have a graph only if it is differentiated through D's weights."""
@@ -64,22 +58,19 @@ class Loss(nn.Module, Part):
     def check(self, run: Facts) -> None:
         """Refuse a discriminator that does not return what the loss reads, or batches that the loss cannot compare."""
         if self.g_needs_real and run.g_batch not in (0, run.batch_size):
-            reason = (
-                f"has G compare its fakes with as many real samples, and there are g_batch={run.g_batch} and {run.batch_size}"
-            )
-            raise Misfit(reason, g_batch=None)
+            counts = f"a batch has {run.g_batch} fakes for G and {run.batch_size} real samples"
+            raise Misfit(f"compares G's fakes with as many real samples, but {counts}", "as many fakes as reals")
         if run.scores and run.scores not in self.accepts:
             kinds = " or ".join(sorted(self.accepts))
             raise Misfit(
                 f"needs a discriminator that returns {kinds} scores, and this one returns {run.scores} scores",
-                discriminator="began" if "energy" in self.accepts else "dcgan",
-                loss="began" if run.scores == "energy" else "nonsaturating",
+                f"{kinds} scores",
             )
         if run.further not in (None, self.reads):
             returned = f"returns the {run.further} of each sample" if run.further else "returns scores alone"
             wanted = f"reads the {self.reads} of each sample" if self.reads else "reads scores alone"
-            remedy = self.remedy if self.reads else UNREAD.get(run.further or "", {})
-            raise Misfit(f"{wanted}, and the discriminator {returned}", **remedy)
+            lack = self.reads or f"no {run.further}"
+            raise Misfit(f"{wanted}, and the discriminator {returned}", lack, **self.remedy if self.reads else {})
 
     def d_loss(self, real: Tensor, fake: Tensor) -> Tensor:
         """Return D's objective, a scalar."""

@@ -28,7 +28,7 @@ class EBGAN(Loss):
     accepts = frozenset({"energy"})
     low_is_real = True
     on_device: ClassVar = {"margin": None}
-    remedy: ClassVar = {"pulling_away": 0, "discriminator.returns_code": True}
+    remedy: ClassVar = {"pulling_away": 0}
 
     @checked
     def __init__(self, *, margin: Annotated[float, Gt(0)] = 1.0, pulling_away: Annotated[float, Ge(0)] = 0.0) -> None:

@@ -21,7 +21,7 @@ from ganexp.ranges import checked
 
 
 @dataclass(frozen=True)
-class Plan:
+class BigGANWidths:
     """Channels in units of `width`.
 
     Args:
@@ -36,9 +36,9 @@ class Plan:
 
 
 PLANS = {
-    32: Plan((4, 4, 4, 4), (2, 2), (2, 2)),
-    64: Plan((16, 8, 4, 2, 1), (1, 2, 4, 8), (16,)),
-    128: Plan((16, 16, 8, 4, 2, 1), (1, 2, 4, 8, 16), (16,)),
+    32: BigGANWidths((4, 4, 4, 4), (2, 2), (2, 2)),
+    64: BigGANWidths((16, 8, 4, 2, 1), (1, 2, 4, 8), (16,)),
+    128: BigGANWidths((16, 16, 8, 4, 2, 1), (1, 2, 4, 8, 16), (16,)),
 }
 """Plans by the side of an image."""
 

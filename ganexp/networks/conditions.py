@@ -59,7 +59,7 @@ class ConcatenatedEmbedding(nn.Module):
         return torch.cat([z, self.embedding(labels)], 1)
 
 
-class Classifier(nn.Module):
+class ClassHead(nn.Module):
     """A linear classifier of features, which returns the cross-entropy of each sample's own label (Odena et al. 2017).
 
     Args:

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.nn.utils.parametrizations import spectral_norm as normalize
 
 from ganexp.networks.conditions import (
-    Classifier,
+    ClassHead,
     ConcatenatedEmbedding,
     ConditionalBatchNorm2d,
     ConditionalSequential,
@@ -90,7 +90,7 @@ class DCGANDiscriminator(nn.Module):
         super().__init__()
         height, side = first_map(shape)
         channels = [shape[0]] + [width * min(8, 2**i) for i in range(doublings(shape))]
-        self.classifier = Classifier(classes, height * side * channels[-1]) if classifies(conditioning, classes) else None
+        self.classifier = ClassHead(classes, height * side * channels[-1]) if classifies(conditioning, classes) else None
         self.projection = Projection(classes, channels[-1]) if classes and not self.classifier else None
         self.further = "class_loss" if self.classifier else ""
         layers: list[nn.Module] = []

@@ -8,7 +8,7 @@ import torch
 from annotated_types import Ge
 from torch import Tensor, nn
 
-from ganexp.networks.conditions import Classifier, ConcatenatedEmbedding, Conditioning, Projection, classifies
+from ganexp.networks.conditions import ClassHead, ConcatenatedEmbedding, Conditioning, Projection, classifies
 from ganexp.networks.minibatch_deviation import MinibatchDeviation
 from ganexp.networks.sizes import Depth, Width
 from ganexp.ranges import checked
@@ -85,7 +85,7 @@ class MLPDiscriminator(nn.Module):
         classes: int = 0,
     ) -> None:
         super().__init__()
-        self.classifier = Classifier(classes, width) if classifies(conditioning, classes) else None
+        self.classifier = ClassHead(classes, width) if classifies(conditioning, classes) else None
         self.projection = Projection(classes, width) if classes and not self.classifier else None
         self.further = "class_loss" if self.classifier else ""
         sizes = [math.prod(shape)] + [width] * depth

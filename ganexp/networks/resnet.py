@@ -14,14 +14,14 @@ import torch
 from torch import Tensor, nn
 
 from ganexp.networks.attention import SelfAttention
-from ganexp.networks.conditions import Classifier, Conditioning, Projection, classifies
+from ganexp.networks.conditions import ClassHead, Conditioning, Projection, classifies
 from ganexp.networks.residual import DownBlock, FirstBlock, FlatBlock, UpBlock, Upsampling, initialized, normalize_spectrally
 from ganexp.networks.sizes import Width, planned
 from ganexp.ranges import checked
 
 
 @dataclass(frozen=True)
-class Plan:
+class ResNetWidths:
     """Channels after each layer in units of `width`, from the latent vector to the image and back.
 
     Args:
@@ -38,10 +38,10 @@ class Plan:
 
 
 PLANS = {
-    32: Plan(4, (4, 4, 4, 4), (2, 2), (2, 2)),
-    48: Plan(6, (8, 4, 2, 1), (1, 2, 4, 8), (16,)),
-    64: Plan(4, (16, 8, 4, 2, 1), (1, 2, 4, 8, 16)),
-    128: Plan(4, (16, 16, 8, 4, 2, 1), (1, 2, 4, 8, 16), (16,)),
+    32: ResNetWidths(4, (4, 4, 4, 4), (2, 2), (2, 2)),
+    48: ResNetWidths(6, (8, 4, 2, 1), (1, 2, 4, 8), (16,)),
+    64: ResNetWidths(4, (16, 8, 4, 2, 1), (1, 2, 4, 8, 16)),
+    128: ResNetWidths(4, (16, 16, 8, 4, 2, 1), (1, 2, 4, 8, 16), (16,)),
 }
 """Plans by the side of an image."""
 
@@ -140,7 +140,7 @@ class ResNetDiscriminator(nn.Module):
         for units in plan.flat:
             self.blocks.append(FlatBlock(channels, units * width, activated=activated_shortcut))
             channels = units * width
-        self.classifier = Classifier(classes, channels) if classifies(conditioning, classes) else None
+        self.classifier = ClassHead(classes, channels) if classifies(conditioning, classes) else None
         self.projection = Projection(classes, channels) if classes and not self.classifier else None
         self.further = "class_loss" if self.classifier else ""
         self.linear = initialized(nn.Linear(channels, 1))

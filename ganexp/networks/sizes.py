@@ -65,5 +65,5 @@ def planned(shape: tuple[int, ...], plans: Mapping[int, Plan]) -> Plan:
 
 def _sides(shape: tuple[int, ...]) -> tuple[int, int]:
     if len(shape) != 3:
-        raise ValueError(f"shape should be that of an image for convolutions, not {shape}; choose the mlp networks")
+        raise ValueError(f"shape should be that of an image, (C, H, W), not {shape}; choose the mlp networks")
     return shape[1], shape[2]

@@ -169,7 +169,11 @@ def refuse_foreign_parameters(
 
 
 def _laid_out_like(parameter: Tensor, tensor: Tensor) -> Tensor:
-    """Give a tensor its parameter's strides, as `backward()` gives a gradient."""
+    """Give a tensor its parameter's strides, as `backward()` gives a gradient.
+
+    `torch.autograd.grad` returns any layout, even one number expanded. Fused Adam reads gradient, weight and moments as flat
+    arrays, so that its step would be wrong, and silent, if their layouts differed.
+    """
     return tensor if tensor.stride() == parameter.stride() else torch.empty_like(parameter, dtype=tensor.dtype).copy_(tensor)
 
 

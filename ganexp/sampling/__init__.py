@@ -1,4 +1,4 @@
-"""What is done with a trained generator: samples by index, pictures, films, files, exports, a folder to give away."""
+"""Uses of a trained generator: samples by index, pictures, films, files, exports, and a folder to publish."""
 
 from ganexp.sampling.exporting import export
 from ganexp.sampling.guided import Langevin, Rejection

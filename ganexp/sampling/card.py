@@ -1,4 +1,4 @@
-"""The model card of a generator: what it is, how it was trained, how to use it, in Markdown."""
+"""The model card of a generator in Markdown: its description, training and use."""
 
 from typing import Any
 
@@ -85,7 +85,7 @@ def _name(node: dict[str, Any]) -> str:
 
 
 def _tells(key: str) -> bool:
-    """Return whether a figure is about the generator, and not about the machine it was trained on."""
+    """Return whether a figure describes the generator, and not the machine that it was trained on."""
     return key.startswith(("eval/", "loss/", "score/")) or key == "progress/real_images"
 
 

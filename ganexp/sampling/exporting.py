@@ -1,4 +1,4 @@
-"""Generators in files that run without ganexp, each compared with the generator before it is written."""
+"""Exports of generators that run without ganexp, each compared with the generator before it is written."""
 
 import contextlib
 import io
@@ -23,7 +23,7 @@ EXAMPLES = 3
 BATCHES = (1, 2, 7)
 """Sizes of the batches that a file is compared on; none is the size that it was made with."""
 TOLERANCE = {torch.float32: 1e-4, torch.float64: 1e-10}
-"""How far a number may be off, as a share of the largest: 1/80 of a grey level; only the order of the additions differs."""
+"""The greatest error of a number, as a share of the largest: 1/80 of a grey level; only the order of additions differs."""
 
 
 def export(trained: Trained, form: str, path: Path) -> float:
@@ -67,7 +67,7 @@ def export(trained: Trained, form: str, path: Path) -> float:
 
 
 class _Unconditional(nn.Module):
-    """A network with a signature that exporters can read, whatever its own is."""
+    """A wrapper of a network with a signature that exporters can read."""
 
     def __init__(self, network: nn.Module) -> None:
         super().__init__()
@@ -163,7 +163,7 @@ def _read_onnx(content: bytes) -> Network:
 
 @contextlib.contextmanager
 def _in_silence() -> Iterator[None]:
-    """Keep messages that exporters mean for their own developers off the screen."""
+    """Suppress the exporters' debugging messages."""
     before = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:

@@ -1,4 +1,4 @@
-"""Many samples in files: one batch is in memory at a time, and interrupted writing goes on where it stopped."""
+"""Writes many samples to files, one batch at a time; interrupted writing continues where it stopped."""
 
 import io
 import itertools
@@ -14,17 +14,17 @@ import numpy as np
 from PIL import Image
 from torch import Tensor
 
+from ganexp.data.feed import to_pixels
 from ganexp.distributed.processes import Processes
 from ganexp.documents import atomic_write, refuse_taken, remove_unfinished, write_document
 from ganexp.facts import UserError
-from ganexp.logging.pictures import to_uint8
 from ganexp.logging.reading import read_document
 from ganexp.sampling.trained import AT_ONCE, Trained, in_batches
 
 OURS = re.compile(r"\d{9,}\.png|samples-\d{6,}\.tar")
 """The names of the files that this module writes into folders."""
 DOCUMENT = "samples.json"
-"""Lies beside the samples, and says what they are of. A folder of other samples is left as it is."""
+"""The file that describes the samples beside it. A folder of other samples is not written to."""
 
 
 class Series:
@@ -60,11 +60,11 @@ class Series:
         self._advance = advance
 
     def described(self) -> dict[str, Any]:
-        """Return what tells these samples from others."""
+        """Return the values that identify these samples."""
         return {"generator": self.trained.digest, "seed": self._seed, **self._told, **self._of.how}
 
     def refuse(self, indices: Sequence[int]) -> None:
-        """Make the first sample and the last, and so refuse what cannot be made before a folder is claimed for it.
+        """Generate the first and the last sample, so that errors come before a folder is claimed.
 
         Raises:
             UserError: As in `Trained.sample`.
@@ -98,7 +98,7 @@ def pixels(samples: Tensor) -> np.ndarray:
     """Return images `(B, C, H, W)` in [-1, 1] as `(B, H, W, C)`, uint8, and anything else as it is."""
     if samples.dim() != 4:
         return samples.cpu().numpy()
-    return to_uint8(samples).permute(0, 2, 3, 1).contiguous().numpy()
+    return to_pixels(samples).permute(0, 2, 3, 1).contiguous().cpu().numpy()
 
 
 def write_pngs(series: Series, indices: Sequence[int], folder: Path, *, overwrite: bool = False) -> int:

@@ -1,4 +1,4 @@
-"""Samplers that a discriminator guides: it has a say in which latents are taken."""
+"""Samplers that choose latents by a discriminator's scores."""
 
 from collections.abc import Sequence
 from typing import Annotated, Any
@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from ganexp.batch import Batch
 from ganexp.facts import UserError
 from ganexp.ranges import checked
-from ganexp.sampling.trained import AT_ONCE, Trained, digest_of, in_batches, latents, one_latent
+from ganexp.sampling.trained import AT_ONCE, Trained, in_batches, latents, one_latent, weights_digest
 from ganexp.streams import stream, undisturbed
 
 EPSILON = 1e-14
@@ -43,8 +43,8 @@ class Scored(Trained):
 
     @property
     def how(self) -> dict[str, Any]:
-        """The weights of the discriminator, by their digest; each method adds its own settings."""
-        return {"discriminator": digest_of(self.discriminator.state_dict())}
+        """The digest of the discriminator's weights; each method adds its own settings."""
+        return {"discriminator": weights_digest(self.discriminator.state_dict())}
 
     def under(self, truncation: float | None) -> tuple[Trained, None]:
         """Return the generator as it is.
@@ -88,7 +88,7 @@ class Scored(Trained):
 
 
 class Langevin(Scored):
-    """Latents that move towards what D takes for more real (Che et al. 2020, discriminator driven latent sampling).
+    """Latents that move towards higher scores of D (Che et al. 2020, discriminator driven latent sampling).
 
     From a z of the prior, z ← z − ½ε ∇E(z) + √ε n is repeated `steps` times, where E(z) = ½‖z‖² − d(G(z)), d is D's score, and
     n is normal (equation 9). For small ε and many steps, z is distributed as exp(−E), and G(z) as the data if D is optimal and
@@ -119,7 +119,7 @@ class Langevin(Scored):
 
     @property
     def how(self) -> dict[str, Any]:
-        """What tells its samples from other samples of the generator."""
+        """The values that distinguish its samples from other samples of the generator."""
         return {"method": "langevin", "steps": self.steps, "step_size": self.step_size, **super().how}
 
     def chosen(self, indices: Sequence[int], seed: int, labels: tuple[Tensor, ...]) -> Tensor:
@@ -185,7 +185,7 @@ class Rejection(Scored):
 
     @property
     def how(self) -> dict[str, Any]:
-        """What tells its samples from other samples of the generator."""
+        """The values that distinguish its samples from other samples of the generator."""
         return {"method": "rejection", "percentile": self.percentile, "pilot": self.pilot, **super().how}
 
     def _margin(self, scores: Tensor) -> Tensor:

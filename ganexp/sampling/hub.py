@@ -20,7 +20,7 @@ SCHEME = "hf://"
 
 
 def is_on_hub(place: str | Path) -> bool:
-    """Return whether a place is a repository: `hf://owner/name`, perhaps with a branch, tag or commit as in `@v1`."""
+    """Return whether a place is a repository: `hf://owner/name`, optionally with a branch, tag or commit as in `@v1`."""
     return str(place).startswith(SCHEME)
 
 
@@ -77,12 +77,12 @@ def push(
 
 
 UNREACHABLE = {"TransportError", "ConnectionError", "Timeout", "TimeoutException"}
-"""What the clients of different versions of huggingface_hub raise where there is no connection, by the names of classes."""
+"""The names of the exceptions that the versions of huggingface_hub raise without a connection."""
 
 
 @contextmanager
 def _asking(place: str) -> "Iterator[HfApi]":
-    """Talk to the hub, and turn what it refuses into one sentence."""
+    """Raise the hub's errors as one sentence."""
     try:
         from huggingface_hub import HfApi
         from huggingface_hub.errors import LocalEntryNotFoundError, RepositoryNotFoundError

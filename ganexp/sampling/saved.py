@@ -1,4 +1,4 @@
-"""A generator in a folder to give away: weights as safetensors, settings as JSON, and a card for people."""
+"""A generator in a folder to publish: weights as safetensors, settings as JSON, and a model card."""
 
 import math
 from pathlib import Path
@@ -16,7 +16,7 @@ from ganexp.logging.pictures import image_grid
 from ganexp.logging.reading import read_document
 from ganexp.printable import one_line
 from ganexp.sampling.card import card
-from ganexp.sampling.trained import Trained, digest_of
+from ganexp.sampling.trained import Trained, weights_digest
 
 WEIGHTS, DOCUMENT, CARD, PICTURE = "model.safetensors", "generator.json", "README.md", "samples.png"
 SCORER = "discriminator.safetensors"
@@ -60,7 +60,7 @@ def save(
         raise UserError(f"{folder} is not empty: name another folder, or say overwrite")
     folder.mkdir(parents=True, exist_ok=True)
     weights = _write(trained.network, folder / WEIGHTS)
-    further = {} if discriminator is None else {"discriminator": digest_of(_write(discriminator, folder / SCORER))}
+    further = {} if discriminator is None else {"discriminator": weights_digest(_write(discriminator, folder / SCORER))}
     pictured = len(trained.shape) == 3
     for name, written in {SCORER: bool(further), PICTURE: pictured}.items():
         if not written:
@@ -115,7 +115,7 @@ def read(folder: Path, *, discriminator: bool = False) -> tuple[dict[str, Any], 
     except Exception as error:  # what a broken file makes safetensors raise has no common type
         said = one_line(error)
         raise UserError(f"{path} cannot be read ({type(error).__name__}: {said})") from None
-    if digest_of(weights) != digest:
+    if weights_digest(weights) != digest:
         raise UserError(f"{path} is not what {DOCUMENT} was written with; get both files again")
     return document, weights
 
@@ -124,7 +124,7 @@ def _described(trained: Trained, weights: dict[str, Tensor]) -> dict[str, Any]:
     return {
         "format": FORMAT,
         "torch": str(torch.__version__),
-        "weights": digest_of(weights),
+        "weights": weights_digest(weights),
         "shape": list(trained.shape),
         "classes": trained.classes,
         "class_names": list(trained.origin.class_names),

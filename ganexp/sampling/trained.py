@@ -19,22 +19,22 @@ from ganexp.streams import stream, undisturbed
 AT_ONCE = 256
 """How many samples are generated at a time, unless told otherwise."""
 STYLES = 10_000
-"""Of how many latents the styles are averaged."""
+"""The number of latents over which styles are averaged."""
 
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a generator comes from: plain values, for those who look at its samples later."""
+    """The origin of a generator, as plain values that are stored with its samples."""
 
     settings: dict[str, Any] = field(default_factory=dict)
     """The configuration that it was trained with, without what belongs to the machine it was trained on."""
     dataset: dict[str, Any] = field(default_factory=dict)
-    """The data set's node of that configuration, as it was."""
+    """The data set's node of that configuration, unchanged."""
     iterations: int = 0
     figures: dict[str, float] = field(default_factory=dict)
     """The measurements of the row of that iteration."""
     class_names: tuple[str, ...] = ()
-    """What its classes are called, in their order; empty if they have no names."""
+    """The names of its classes, in their order; empty if they have none."""
 
 
 class Trained(nn.Module):
@@ -76,12 +76,12 @@ class Trained(nn.Module):
 
     @property
     def device(self) -> torch.device:
-        """Where it computes, also after `to`."""
+        """The device of the network, also after `to`."""
         return self._where.device
 
     @property
     def dtype(self) -> torch.dtype:
-        """In which precision it computes, also after `to`, `double` and the like."""
+        """The type in which the network computes, also after `to`, `double` and the like."""
         return self._where.dtype
 
     def forward(self, z: Tensor, *conditions: Tensor) -> Tensor:
@@ -225,13 +225,13 @@ class Trained(nn.Module):
 
     @property
     def how(self) -> dict[str, Any]:
-        """How latents are obtained if not straight from the prior: plain values that tell samples apart."""
+        """How latents are chosen, as plain values; empty if they come straight from the prior."""
         return {}
 
     @property
     def digest(self) -> str:
-        """What tells one generator's weights from another's."""
-        return digest_of(self.network.state_dict())
+        """The digest of the generator's weights."""
+        return weights_digest(self.network.state_dict())
 
 
 class Truncated(Trained):
@@ -256,7 +256,7 @@ class Truncated(Trained):
 
     @property
     def how(self) -> dict[str, Any]:
-        """What tells its samples from those of truncated latents."""
+        """The value of ψ, which distinguishes its samples from those of truncated latents."""
         return {"truncated": "styles"}
 
 
@@ -328,8 +328,11 @@ def in_batches(indices: Sequence[int], batch_size: int = AT_ONCE) -> Iterator[Se
         yield indices[start : start + batch_size]
 
 
-def digest_of(weights: Mapping[str, Tensor]) -> str:
-    """Return a hash of tensors by name: of their names, types, shapes and values."""
+def weights_digest(weights: Mapping[str, Tensor]) -> str:
+    """Return the SHA-256 of the names, types, shapes and values of tensors, sorted by name.
+
+    Exported files are checked against it, so its bytes stay; features have `evaluation.features.features_checksum`.
+    """
     told = hashlib.sha256()
     for name, tensor in sorted(weights.items()):
         told.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())

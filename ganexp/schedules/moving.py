@@ -119,7 +119,7 @@ class Ending(Moving):
             ValueError: `iteration`, where the first part ends, is not before `end`.
         """
         if iteration >= self.end:
-            raise ValueError(f"schedule.{name}={iteration} should be less than its end, which is {self.end}: lower it")
+            raise ValueError(f"schedule.{name}={iteration} should be less than the schedule's end, {self.end}: lower it")
 
     def state_dict(self) -> dict[str, Any]:
         return super().state_dict() | {"end": self.end}

@@ -58,8 +58,8 @@ class OneStage(Simultaneous):
             return
         raise ValueError(
             f"one_stage with {type(loss).__name__} is exact only for a discriminator that scores each image by itself, and "
-            "this one's depend on other images of the batch (by batch norm, minibatch statistics or the like): take "
-            "strategy=joint, or a discriminator without it"
+            "the scores of this one depend on other images of the batch (by batch norm, minibatch statistics or the like): "
+            "choose strategy=joint, or a discriminator without it"
         )
 
 

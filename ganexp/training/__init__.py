@@ -1,4 +1,4 @@
-"""The training loop and its instruments."""
+"""The training loop: step, trainer, callbacks, checkpoints."""
 
 from ganexp.training.averages import EMA, Average, PowerAverage, UniformAverage
 from ganexp.training.callbacks import Diagnostics, Dynamics, Evaluation, Measures, Samples

@@ -206,14 +206,10 @@ class PowerAverage(RunningAverage):
 def gamma_of(width: float) -> float:
     """Return γ ≥ 0 of a relative width: the largest real root of (γ + 2)² (γ + 3) = (γ + 1) / width² (EDM2, algorithm 2).
 
-    Raises:
-        ValueError: The width is not below that of γ = 0, 1/√12.
+    The width has to be below that of γ = 0, 1/√12; every `Width` is.
     """
     inverse = width**-2
-    gamma = float(max(np.roots([1, 7, 16 - inverse, 12 - inverse]).real))
-    if gamma < 0:
-        raise ValueError(f"a width of {width} has no γ of at least 0: choose less than {12**-0.5:.3f}")
-    return gamma
+    return float(max(np.roots([1, 7, 16 - inverse, 12 - inverse]).real))
 
 
 class Snapshot(NamedTuple):
@@ -233,7 +229,7 @@ def post_hoc(snapshots: Sequence[Snapshot], iteration: int, width: float) -> dic
         width: The relative standard deviation that is wanted.
 
     Raises:
-        ValueError: There is no snapshot of that iteration or an earlier one, or no average can have that width.
+        ValueError: There is no snapshot of that iteration or an earlier one, or the width is out of range.
     """
     used = [one for one in snapshots if one.iteration <= iteration]
     shares, _ = shares_of([(one.iteration, one.gamma) for one in used], iteration, width)
@@ -244,14 +240,15 @@ def post_hoc(snapshots: Sequence[Snapshot], iteration: int, width: float) -> dic
     return {name: tensor.to(used[-1].weights[name].dtype) for name, tensor in mixed.items()}
 
 
-def shares_of(averages: Sequence[tuple[int, float]], iteration: int, width: float) -> tuple[list[float], float]:
+@checked
+def shares_of(averages: Sequence[tuple[int, float]], iteration: int, width: Width) -> tuple[list[float], float]:
     """Return the shares in which averages sum to the best approximation of the average of a width, and its relative error.
 
     Each average is an iteration and a γ. Best is by least squares over the weight functions of time; the error is the distance
     between the two functions, relative to the norm of the wanted one.
 
     Raises:
-        ValueError: There are no averages to sum, or no average can have that width.
+        ValueError: There are no averages to sum, or the width is out of range.
     """
     if not averages:
         raise ValueError(f"there is no snapshot of iteration {iteration} or an earlier one")

@@ -1,4 +1,4 @@
-"""Checkpoint files: written atomically, read without being trusted."""
+"""Checkpoint files: written atomically; their content is not trusted."""
 
 import copy
 import math
@@ -36,7 +36,7 @@ class CheckpointError(UserError):
 def stamped(
     run: State, config: dict[str, Any], shape: list[int] | None, classes: int = 0, class_names: Sequence[str] = ()
 ) -> State:
-    """Return a run's state with what a self-contained file needs besides it.
+    """Return a run's state with the further values of a self-contained file.
 
     Args:
         run: The state of the trainer.
@@ -187,7 +187,7 @@ def _like(parameter: Tensor, moment: Any) -> Any:
 
 
 def _after_a_step(optimizer: Optimizer, group: State) -> State | None:
-    """Return what an optimiser remembers of a parameter after a step, or None if its step needs more than a gradient."""
+    """Return an optimiser's state of a parameter after a step, or None if its step needs more than a gradient."""
     real = group["params"][0]
     stand_in = nn.Parameter(torch.zeros(2, 3, dtype=real.dtype, device=real.device))
     stand_in.grad = torch.zeros_like(stand_in)
@@ -202,7 +202,7 @@ def _after_a_step(optimizer: Optimizer, group: State) -> State | None:
 
 
 def _kind(tensor: Tensor) -> tuple[Any, ...]:
-    """Return what two tensors must have in common so that one can be copied into the other."""
+    """Return the properties that two tensors must share so that one can be copied into the other."""
     return (tensor.dtype, tensor.layout, None if tensor.is_nested else tensor.shape)
 
 

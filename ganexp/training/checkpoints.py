@@ -1,4 +1,4 @@
-"""Which checkpoints of a run are written and kept."""
+"""Writes the checkpoints of a run, and keeps the newest ones and the best."""
 
 import logging
 import math
@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 
 class Checkpoints:
-    """Writes the state of a run at an interval, and whenever a measurement is better than ever.
+    """Writes the state of a run at an interval, and whenever a measurement is the best so far.
 
     Args:
         folder: The run folder; without one, nothing is written.
@@ -70,7 +70,7 @@ class Checkpoints:
         return last if self.begun and last and last.exists() else None
 
     def resume_from(self, path: Path) -> None:
-        """Make the checkpoint that the run continues from its last one, since the rows of later ones are dropped.
+        """Make the resumed checkpoint the run's last one, since rows of later iterations are dropped.
 
         Raises:
             OSError: The name of the last one could not be written.
@@ -116,7 +116,7 @@ class Checkpoints:
         return " The one before it is intact." if self.folder and self.folder.last.exists() else ""
 
     def summary_note(self) -> str:
-        """Return which value was best, when, and where its checkpoint lies, in a sentence; empty if there is none."""
+        """Return a sentence on the best value, its iteration and its checkpoint; empty if there is none."""
         if self.folder is None or not math.isfinite(self.lowest) or not self.folder.best.exists():
             return ""
         at = f", at iteration {self.best_at:,}" if self.best_at else ""
@@ -126,7 +126,7 @@ class Checkpoints:
         return {"lowest": self.lowest, "best_at": self.best_at}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Resume from a checkpoint's state, which the folder is then taken to hold."""
+        """Resume from a checkpoint's state, whose best checkpoint is taken to be in the folder."""
         self.lowest, self.best_at, self.begun = state["lowest"], state["best_at"], True
 
 

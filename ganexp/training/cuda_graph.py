@@ -1,4 +1,4 @@
-"""Whole iterations as CUDA graphs: recorded once, then replayed without any of the host's work."""
+"""Whole iterations as CUDA graphs: recorded once, then replayed without work of the host."""
 
 import gc
 import logging
@@ -56,7 +56,7 @@ class CudaRecorder:
 
 @dataclass
 class Recording:
-    """What was recorded of the iterations of one turn.
+    """The recorded iterations of one turn.
 
     Args:
         replay: Does once more what the recorded iteration did on the device.
@@ -185,7 +185,7 @@ class Recorded(Step):
         _put_back(counters, before)  # what was recorded has not happened yet
 
     def _refuse_counts(self, made: Counter[str]) -> None:
-        """Refuse numbers of updates that a penalty that counts was not told of, and networks that rest in some turns."""
+        """Reject iterations whose update counts differ from d_steps and g_steps, and networks that rest in some turns."""
         counts = self.gan.penalty.turn(self.d_steps, self.g_steps) is not None
         if counts and made != {"d": self.d_steps, "g": self.g_steps}:
             raise RuntimeError(

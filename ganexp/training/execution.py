@@ -1,4 +1,4 @@
-"""How networks are executed: number format, memory layout, compilation, kernels. The networks' own code knows nothing of it."""
+"""Execution of networks: number format, memory layout, compilation, kernels. The networks' own code is independent of it."""
 
 import os
 import types
@@ -25,7 +25,7 @@ class Machine:
 
     @classmethod
     def resolved(cls, device: str, precision: str) -> "Machine":
-        """Return what names stand for; `auto` is the current GPU if there is one, and TF32 on a GPU that has it.
+        """Resolve names of device and precision; `auto` is the current GPU if there is one, and TF32 on a GPU that has it.
 
         Raises:
             UserError: This machine does not have the device or the precision.
@@ -66,7 +66,7 @@ class Machine:
 
     @property
     def emulates_bf16(self) -> bool:
-        """Whether bfloat16 is slow here."""
+        """Whether the device emulates bfloat16, which is slow."""
         if self.device.type == "cuda":
             return not torch.cuda.is_bf16_supported(including_emulation=False)
         return not torch.cpu._is_avx512_bf16_supported()
@@ -118,6 +118,7 @@ def last_layer_in_float32(discriminator: nn.Module) -> None:
     layers = [module for module in discriminator.modules() if isinstance(module, (nn.Linear, _ConvNd))]
     if layers:
         layer: nn.Module = layers[-1]
+        # a bound method, which deepcopy copies with its object: in an averaged copy, a closure would call the original layer
         layer.forward = types.MethodType(_without_autocast, layer)
 
 

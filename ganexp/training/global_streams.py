@@ -30,7 +30,7 @@ class GlobalStreams:
         }
 
     def refuse(self, state: dict[str, Any]) -> None:
-        """Try a state on spare streams, from which nothing draws.
+        """Refuse an invalid state, by a trial on streams that nothing draws from.
 
         Raises:
             Exception: A stream refuses its state.

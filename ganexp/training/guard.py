@@ -1,4 +1,4 @@
-"""Divergence: detected in rows, which are on the host anyway, so that the device never waits."""
+"""Detects divergence from rows, which are on the host anyway, so that the device does not wait."""
 
 import logging
 import math
@@ -19,7 +19,7 @@ from ganexp.training.run import Run
 
 log = logging.getLogger(__name__)
 UNBOUNDED = ("time/", "speed/", "memory/", "progress/", "eval/", "diversity/", "accuracy/", "dynamics/")
-"""Prefixes of keys that say nothing about divergence."""
+"""Prefixes of keys that do not indicate divergence."""
 SENSIBLE = 1e8
 """Losses, scores and norms above this count as diverged, like those that are not finite."""
 MOST_ROLLBACKS = 5
@@ -77,7 +77,7 @@ class Guard:
         return {"rollbacks": self.rollbacks}
 
     def load_state_dict(self, state: dict[str, int]) -> None:
-        """Resume from a checkpoint's state; one from before a rollback does not lower the count."""
+        """Resume from a checkpoint's state; the count of rollbacks is never lowered."""
         self.rollbacks = max(self.rollbacks, state["rollbacks"])
 
 
@@ -134,7 +134,7 @@ def _largest(tensors: list[Tensor], device: torch.device) -> Tensor:
 
 
 def write_down(path: Path, said: str, row: Row, run: Run) -> None:
-    """Write the row, and statistics of the last batch."""
+    """Write the row and statistics of the last batch to a file."""
     meter = run.gan.meter
     outputs = {"real scores": meter.last_real, "fake scores": meter.last_fake}
     tensors = {name: scores_of(tensor) for name, tensor in outputs.items() if tensor is not None}

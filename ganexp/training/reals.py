@@ -1,4 +1,4 @@
-"""The real batches on their way to the strategy."""
+"""Real batches for the strategy: checked, counted and timed."""
 
 import itertools
 import logging
@@ -16,11 +16,11 @@ from ganexp.distributed.processes import Processes
 log = logging.getLogger(__name__)
 
 ENOUGH = 1000
-"""Real points for one picture: a batch of them shows neither every mode nor its width."""
+"""Real points in one picture; a single batch shows neither every mode nor its width."""
 
 
 class Reals:
-    """Counts and times batches as they are drawn, keeps what pictures show, and refuses in a sentence what no strategy can use.
+    """Counts and times batches as they are drawn, keeps samples for pictures, and refuses invalid batches.
 
     A source that can be iterated again, such as a DataLoader or a list, starts over whenever it ends; its last batch is left
     out if it is short. A plain tensor is a batch without conditions, and so is the first part of `(images, labels)`. Images go
@@ -115,19 +115,19 @@ class Reals:
         return batch
 
     def shown(self) -> Tensor:
-        """Return what a picture shows as real: the last images, or the first thousand points, so that axes stay fixed."""
+        """Return the real samples for a picture: the last images, or the first thousand points, so that axes stay fixed."""
         return self._points() if self._first else self.last.values
 
     def _points(self) -> Tensor:
         return torch.cat(self._first)[:ENOUGH]
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what identifies the data, how many batches and images were drawn, and the points that pictures show."""
+        """Return the digest of the data, the numbers of batches and images drawn, and the points for pictures."""
         points = [self._points()] if self._first else []
         return {"digest": self.digest, "batches": self.batches, "images": self.images, "points": points}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue where a checkpoint's run had stopped drawing."""
+        """Continue at the position of a checkpoint's run."""
         self.seek(state["batches"], state["images"])
         self._first = [points.to(self.device) for points in state["points"]]
 
@@ -182,6 +182,7 @@ class Reals:
 
     def _batch(self, batch: Any) -> Batch:
         first = batch[0] if isinstance(batch, (tuple, list)) and batch else batch
+        # not by getattr(first, "values"): a Tensor has a method of that name
         images, conditions = (first.values, first.conditions) if isinstance(first, Batch) else (first, ())
         if not isinstance(images, Tensor) or images.dim() == 0 or not images.is_floating_point():
             found = f"{images.dtype} of shape {tuple(images.shape)}" if isinstance(images, Tensor) else type(images).__name__

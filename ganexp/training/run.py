@@ -17,14 +17,14 @@ class CheckpointRecord(Protocol):
         """The newest one, if there is one."""
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the value for which the best checkpoint was kept, and its iteration."""
+        """Return the best value and its iteration."""
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Take them over."""
+        """Resume from a checkpoint's state."""
 
 
 class Run(Protocol):
-    """A run between two iterations."""
+    """The interface of a run between two iterations."""
 
     iteration: int
     trained_s: float
@@ -35,17 +35,17 @@ class Run(Protocol):
 
     @property
     def gan(self) -> GAN:
-        """The networks, with all that belongs to them."""
+        """The networks, with their optimisers, loss and the rest."""
 
     @property
     def checkpoints(self) -> CheckpointRecord:
-        """Which states were kept."""
+        """The checkpoints of the run."""
 
     def due(self, every: int) -> bool:
-        """Return whether it is time for something with this interval; at the last iteration it always is, and 0 means never."""
+        """Return whether something with this interval is due; at the last iteration it always is, and 0 means never."""
 
     def state_dict(self) -> dict[str, Any]:
-        """Return everything that has a state."""
+        """Return the state of everything in the run."""
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Resume from a state."""

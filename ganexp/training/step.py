@@ -3,12 +3,14 @@
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Annotated, Any
 
 import torch
+from annotated_types import Ge
 
 from ganexp.batch import Batch
 from ganexp.gan import GAN
+from ganexp.ranges import checked
 from ganexp.schedules import Schedule
 from ganexp.strategies.base import as_strategy
 from ganexp.training.averages import Average
@@ -17,7 +19,7 @@ log = logging.getLogger(__name__)
 
 
 class Step:
-    """One iteration as it is written: the strategy, the loss's own state, the averaged generator, the learning rates.
+    """One iteration: the strategy, the loss's own state, the averaged generator, the learning rates.
 
     Args:
         gan: The networks with all that belongs to them.
@@ -30,19 +32,17 @@ class Step:
         ValueError: A count is not a positive integer.
     """
 
+    @checked
     def __init__(
         self,
         gan: GAN,
         strategy: Callable[..., None],
         *,
-        d_steps: int = 1,
-        g_steps: int = 1,
+        d_steps: Annotated[int, Ge(1)] = 1,
+        g_steps: Annotated[int, Ge(1)] = 1,
         average: Average | None = None,
         schedule: Schedule | None = None,
     ) -> None:
-        for name, count in {"d_steps": d_steps, "g_steps": g_steps}.items():
-            if isinstance(count, bool) or not isinstance(count, int) or count < 1:
-                raise ValueError(f"{name} must be an integer of at least 1, not {count}")
         self.gan = gan
         self.strategy = as_strategy(strategy)
         self._looked = False
@@ -60,7 +60,7 @@ class Step:
         self.schedule.advance()
 
     def _look(self, made: Counter[str]) -> None:
-        """Warn, after the first iteration, of a strategy that makes fewer updates than it is asked for."""
+        """Warn, after the first iteration, of a strategy that makes fewer updates than requested."""
         self._looked = True
         for network, asked in {"d": self.d_steps, "g": self.g_steps}.items():
             if made[network] < asked:

@@ -22,7 +22,7 @@ class Stopping:
         self._then: Callable[[], None] = lambda: None
 
     def when_received(self, then: Callable[[], None]) -> None:
-        """Have `then` called as soon as a signal comes."""
+        """Call `then` as soon as a signal comes."""
         self._then = then
 
     def __enter__(self) -> "Stopping":

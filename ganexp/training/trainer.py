@@ -4,13 +4,15 @@ import logging
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
-from typing import Any
+from typing import Annotated, Any
 
 import torch
+from annotated_types import Ge
 
 from ganexp.gan import GAN
 from ganexp.logging import Ending, Logger, Picture, Row, Summary
 from ganexp.printable import one_line
+from ganexp.ranges import checked
 from ganexp.training.callbacks import Diagnostics, Measures, Samples
 from ganexp.training.callbacks.diagnostics import collapse
 from ganexp.training.checkpoint import CheckpointError, refuse_unlike, refuse_unlike_optimizer
@@ -26,7 +28,7 @@ log = logging.getLogger(__name__)
 
 
 class Trainer:
-    """Repeats a step, and writes what callbacks observe to the loggers.
+    """Repeats a step, and writes the callbacks' rows to the loggers.
 
     Callbacks change nothing: the networks after n iterations are the same whatever is logged, drawn or saved. The device
     is waited for only when a row is written.
@@ -46,20 +48,19 @@ class Trainer:
         ValueError: `iterations` is not positive, or `reals` cannot be iterated over as required.
     """
 
+    @checked
     def __init__(
         self,
         step: Step,
         reals: Iterable[Any],
         *,
-        iterations: int,
+        iterations: Annotated[int, Ge(1)],
         callbacks: Sequence[Callback] | None = None,
         loggers: Sequence[Logger] = (),
         checkpoints: Checkpoints | None = None,
         guard: Guard | None = None,
         stopping: Stopping | None = None,
     ) -> None:
-        if isinstance(iterations, bool) or not isinstance(iterations, int) or iterations < 1:
-            raise ValueError(f"iterations must be an integer of at least 1, not {iterations}")
         self.step = step
         self.iterations = iterations
         prior = self.gan.prior
@@ -131,16 +132,16 @@ class Trainer:
         return self.finish("finished")
 
     def asked_to_stop(self) -> bool:
-        """Return whether this process, or any other that trains with it, was asked to stop."""
+        """Return whether any process of the run was asked to stop."""
         return self.gan.processes.any_rank(self.stopping.received is not None)
 
     def due(self, every: int, *, ahead: int = 0) -> bool:
-        """Return whether it is, or `ahead` iterations later will be, time for something with this interval: see `Run`."""
+        """Return whether something with this interval is due now, or `ahead` iterations later: see `Run`."""
         iteration = self.iteration + ahead
         return every > 0 and (iteration % every == 0 or iteration == self.iterations)
 
     def watch(self) -> Row:
-        """Return what the callbacks that are due observe."""
+        """Return the joint row of the callbacks that are due."""
         row: Row = {}
         for callback in self.callbacks:
             if self.due(callback.every):

@@ -1,4 +1,4 @@
-"""Runs that check the bench itself: whether budgets are long enough, and whether `detach` was tuned luckily."""
+"""Runs that check the bench itself: longer budgets, and the next-best points of `detach`."""
 
 import itertools
 from collections.abc import Iterator

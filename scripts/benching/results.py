@@ -51,7 +51,7 @@ class Line:
 
     @property
     def identity(self) -> tuple[object, ...]:
-        """What tells a run from all others."""
+        """The values that identify a run."""
         return (self.part, self.workload, self.space, self.division, self.rule, self.point, self.seed)
 
     @property

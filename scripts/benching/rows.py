@@ -1,4 +1,4 @@
-"""CSV files to which rows are appended as results come; a row that a killed process has left half written does not count."""
+"""CSV files to which rows are appended; a row that a killed process has left incomplete is ignored."""
 
 import csv
 import io
@@ -27,7 +27,7 @@ def read(path: Path, head: Sequence[str]) -> list[list[str]]:
 
 
 def append(path: Path, head: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Append rows, after the head if the file is new, and make sure that they are on the disk.
+    """Append rows, after the head if the file is new, and flush them to the disk.
 
     The file is opened each time, since it may have been replaced meanwhile, for example by git.
     """

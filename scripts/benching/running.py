@@ -1,4 +1,4 @@
-"""One run of the bench: a rule with its settings on a workload, judged on the way."""
+"""One run of the bench: a rule with its settings on a workload, evaluated at intervals."""
 
 import contextlib
 import logging
@@ -35,7 +35,7 @@ JUDGEMENTS = 10
 TRIAL = 5
 """How many iterations are timed to tell how long one takes."""
 REAL_SETS = 20
-"""Of how many sets of real data the mean figure is taken, since a single one scatters."""
+"""The number of sets of real data over which the floor is averaged."""
 COMMON = ("sample_every=0", "checkpoint_every=0", "evaluate_every=0", "logger=[]", "threads=1")
 Part = Literal["tuning", "test"]
 
@@ -63,7 +63,7 @@ class Task:
 
 @dataclass
 class Outcome:
-    """What came of a run.
+    """The outcome of a run.
 
     Args:
         state: `finished`, or `diverged`.
@@ -87,7 +87,7 @@ class Splits(NamedTuple):
 
 
 def say_little() -> None:
-    """Give way to whatever else runs on the machine, and log errors only."""
+    """Lower this process's priority, and log errors only."""
     with contextlib.suppress(OSError):
         os.nice(max(0, 19 - os.nice(0)))
     logging.getLogger("ganexp").setLevel(logging.ERROR)
@@ -156,7 +156,7 @@ def evaluators(workload: Workload) -> tuple[Evaluators, Evaluators]:
 
 
 def judge_of(workload: Workload) -> str:
-    """Return what identifies the features in which a workload is judged; empty where there are none."""
+    """Return the identity of the features in which a workload is judged; empty if there are none."""
     features = evaluators(workload)[0].features
     return f"{features.name} {features.checksum}" if features.checksum else ""
 
@@ -255,11 +255,11 @@ def _evaluator(workload: Workload, data: Tensor) -> Evaluators:
     evaluator = replace(plan.evaluation, dataset=_dataset(workload)).evaluators(plan.machine)
     assert evaluator is not None
     judge = evaluator.features.of if isinstance(evaluator.features, PerChannel) else evaluator.features
-    if isinstance(judge, Classifier) and judge.origin.shape[1:] != plan.facts.shape[1:]:
-        own, size = judge.origin.shape[-1], plan.facts.shape[-1]
+    if isinstance(judge, Classifier) and judge.record.shape[1:] != plan.facts.shape[1:]:
+        own, size = judge.record.shape[-1], plan.facts.shape[-1]
         raise UserError(
             f"{workload.name}: the classifier that judges was trained at {own}×{own}, and should be at {size}×{size}: type "
-            f"ganexp features {judge.origin.dataset} dataset.image_size={size}."
+            f"ganexp features {judge.record.dataset} dataset.image_size={size}."
         )
     evaluator.see_reals(partial(real_batches, data, plan.machine.device), len(data))
     return evaluator

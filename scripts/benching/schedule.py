@@ -1,4 +1,4 @@
-"""What to run, in which order, and how long it will take; and running it, in this process or in several."""
+"""The plan of runs: their order, their estimated time, and their execution in one or several processes."""
 
 import itertools
 import statistics
@@ -29,7 +29,7 @@ BUDGETS = 2
 
 @dataclass
 class Plan:
-    """Everything that is to be run.
+    """The runs of the bench.
 
     Args:
         results: What has been run, and where runs are written down.
@@ -66,7 +66,7 @@ class Plan:
         return [number for number in self.results.numbers(workload.key, division) if number < self.points or number >= POINTS]
 
     def refuse_other_ranges(self) -> None:
-        """Refuse to go on with a rule that was tuned in other ranges.
+        """Refuse a rule that was tuned in other ranges.
 
         Raises:
             UserError: A point in the results has settings other than it would have now.
@@ -97,7 +97,7 @@ class Plan:
                 yield from self._test(workload, division, rule)
 
     def task(self, line: Line) -> Task:
-        """Return what a run has to do, given its line in the results as far as known beforehand."""
+        """Return the task of a run, given the known part of its line in the results."""
         workload = next(one for one in self.workloads if one.key == line.workload)
         rule = next(one for one in (*self.rules, RULES[BASE]) if one.name == line.rule)
         return Task(
@@ -187,7 +187,7 @@ class Plan:
 
 
 def run(plan: Plan, jobs: int, wanted: Callable[[Plan], Iterable[Line]] = Plan.wanted) -> None:
-    """Make the missing runs, and write each down as it ends; a run that was stopped starts again from its beginning.
+    """Make the missing runs, and record each as it ends; an interrupted run starts again from its beginning.
 
     Args:
         plan: How runs are made.
@@ -232,7 +232,7 @@ def run(plan: Plan, jobs: int, wanted: Callable[[Plan], Iterable[Line]] = Plan.w
 
 
 def write_bounds(workload: Workload, results: Results) -> None:
-    """Write down the figure from which a run on a workload has collapsed, with what judges, and that of real data."""
+    """Record the figure above which a run on a workload counts as collapsed, with its judge, and the figure of real data."""
     known, judge = results.bound(workload.key), running.judge_of(workload)
     if known is None:
         results.append(Line("bound", workload.key, figures=(running.collapsed(workload),), said=judge))

@@ -1,4 +1,4 @@
-"""The space in which every rule is tuned, and the points that are tried in it: the same for all rules."""
+"""The space in which every rule is tuned, and the points that are tried in it, equal for all rules."""
 
 from dataclasses import dataclass
 from functools import cache
@@ -36,7 +36,7 @@ class Coefficient:
     divisions: tuple[str, ...] = ("adam", "sgd")
 
     def at(self, u: float) -> str:
-        """Return the value at a place between 0 and 1, as one types it."""
+        """Return the value at a place between 0 and 1, as text for the command line."""
         if self.values:
             return self.values[min(int(u * len(self.values)), len(self.values) - 1)]
         if self.scale == "log":

@@ -19,7 +19,7 @@ Pair = tuple[Scores, Scores]
 RESAMPLES = 2000
 POWER = 0.8
 MOST = 100.0
-"""What stands for the log ratio of a run that diverged to one that did not."""
+"""The log ratio of a run that diverged to one that did not."""
 
 
 def interquartile_mean(scores: Scores) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""What the results say of each rule in each block (a workload with an optimiser), as figures and in sentences."""
+"""The verdict on each rule in each block (a workload with an optimiser), as figures and sentences."""
 
 import math
 from collections import defaultdict
@@ -27,7 +27,7 @@ TARGET_AT = 8
 
 @dataclass(eq=False)
 class Verdict:
-    """What a rule reached in a block.
+    """The results of a rule in a block.
 
     Args:
         rule: Its name.
@@ -118,12 +118,12 @@ class Block:
 
     @property
     def complete(self) -> bool:
-        """Whether there is nothing left to run of the bench's own rules."""
+        """Whether all runs of the bench's own rules are done."""
         return not set(self.missing) & set(RULES) and len(self.verdicts) > 1
 
     @property
     def tells(self) -> bool:
-        """Whether it is complete and `detach` learns in it: where most of its seeds are lost, the budget decides nothing."""
+        """Whether it is complete and `detach` learns in it, so that most of its seeds have figures."""
         return self.complete and self.base.lost <= SEEDS / 2
 
     @property
@@ -138,7 +138,7 @@ class Block:
 
     @property
     def base(self) -> Verdict:
-        """What `detach` reached."""
+        """The results of `detach`."""
         return next(one for one in self.verdicts if one.rule == BASE)
 
     @property
@@ -155,7 +155,7 @@ class Block:
 
 @dataclass(frozen=True)
 class Overall:
-    """What a rule reached with an optimiser over all workloads that tell.
+    """The results of a rule with an optimiser over all workloads in which `detach` learns.
 
     Args:
         rule: Its name.

@@ -1,4 +1,4 @@
-"""What rules are tried on: frozen workloads, each with its data, networks, loss, batch, budget and judge."""
+"""The workloads of the bench, which do not change: data, networks, loss, batch, budget and judge of each."""
 
 import hashlib
 import json
@@ -8,7 +8,7 @@ from typing import Literal
 
 @dataclass(frozen=True)
 class Workload:
-    """Data, networks and a loss, with the budget of a run on them and the judge of what it has made.
+    """Data, networks and a loss, with the budget of a run and the judge of its samples.
 
     A workload does not change: if it has to, it gets a higher version, and results of other versions are left aside.
 

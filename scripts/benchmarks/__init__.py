@@ -1,1 +1,1 @@
-"""What things cost, and what each optimisation is worth, each as a benchmark that returns a `Section`."""
+"""Benchmarks, each a function that returns a `Section`."""

@@ -1,4 +1,4 @@
-"""How fast real batches come, against torchvision's datasets and transforms behind a DataLoader, and how long a run waits."""
+"""The speed of the feed, compared with torchvision's datasets behind a DataLoader, and the waiting time of runs."""
 
 import os
 import statistics
@@ -24,7 +24,7 @@ from ganexp.data import MNIST, ImageFolder, Resident, Streamed, load_cached
 
 BATCH = 64
 SETS = ("mnist/", "cifar10-train.zip")
-"""What a folder of data may have."""
+"""The data that a folder may have."""
 WORKERS = min(16, os.cpu_count() or 1)
 RESIDENT, CACHED = "`feed=resident`", "`feed=streamed`, from the cache"
 STREAMED, PLAIN = "`feed=streamed`, from the files", "plain"

@@ -1,4 +1,4 @@
-"""How near a run on a GPU comes to what the chip can do."""
+"""Runs on a GPU compared with the limits of the chip."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""How long each recipe should take on one GPU: its operations, counted on torch's meta device, over an assumed speed."""
+"""The estimated time of each recipe on one GPU: its operations, counted on torch's meta device, at an assumed speed."""
 
 import math
 import re

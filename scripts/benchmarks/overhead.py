@@ -1,4 +1,4 @@
-"""What the framework costs over a plain loop of the same algorithm, and what its strategies save over the textbook's loop."""
+"""The overhead of the framework over plain loops of the same algorithms, and savings over the textbook's loop."""
 
 from collections.abc import Sequence
 

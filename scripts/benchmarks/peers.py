@@ -1,4 +1,4 @@
-"""How other projects write a step, re-created as plain loops from what is published of them, in our own words.
+"""The training steps of other projects, rewritten as plain loops from their published descriptions.
 
 The networks, the loss, the batch and the device are the same in all of them; what differs is the step's style: who moves
 first, how often fakes are made, which gradients are computed and thrown away, how often the host waits for a number,

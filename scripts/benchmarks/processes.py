@@ -1,4 +1,4 @@
-"""What several processes gain on this machine, and what they spend on each other."""
+"""The speed-up of several processes on this machine, and the cost of their communication."""
 
 import os
 import socket
@@ -67,7 +67,7 @@ def processes(cases: Sequence[str], turns: int, turn_s: float) -> Section:
 
 
 def _raced(overrides: Sequence[str], count: int, turns: int, turn_s: float) -> tuple[dict[str, Times], Counts]:
-    """Race in separate processes, and return what the first one has measured."""
+    """Race in separate processes, and return the measurements of the first one."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

@@ -1,4 +1,4 @@
-"""How far data parallelism goes for each recipe: computed from what it exchanges, link rates and an assumed speed of a GPU."""
+"""The limits of data parallelism for each recipe, computed from exchanged bytes, link rates and an assumed GPU speed."""
 
 import itertools
 import math
@@ -22,7 +22,7 @@ ASSUMED = 50.0
 
 @dataclass
 class Exchanged:
-    """What one of several processes gives the others in an iteration, of one kind: how many reductions, of how many bytes."""
+    """The communication of one process in an iteration, of one kind: the number of reductions, and their bytes."""
 
     calls: int = 0
     size: int = 0
@@ -34,7 +34,7 @@ class Exchanged:
 
 
 class Pretended(Processes):
-    """The first of several processes, as if the others were there; what they would exchange is counted."""
+    """A simulated first process of several; the communication with the others is counted."""
 
     def __init__(self, count: int) -> None:
         self.count = count
@@ -70,7 +70,7 @@ class Pretended(Processes):
 
 @dataclass(frozen=True)
 class Link:
-    """What connects GPUs: its bytes per second in one direction, and its delay in seconds from one GPU to the next."""
+    """A link between GPUs: bytes per second in one direction, and latency in seconds."""
 
     name: str
     rate: float

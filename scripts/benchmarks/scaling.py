@@ -1,4 +1,4 @@
-"""How the cost grows with the batch, the width and the size of images."""
+"""The growth of the cost with the batch, the width and the size of images."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

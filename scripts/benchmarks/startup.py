@@ -1,4 +1,4 @@
-"""How long it takes from the command to the first step."""
+"""The time from the command to the first step."""
 
 import os
 import statistics

@@ -1,4 +1,4 @@
-"""Every optimisation on and off."""
+"""Each optimisation switched on and off."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""Claims 1 to 4: what PyTorch says to ways of sharing one fake batch between two updates."""
+"""Claims 1 to 4: PyTorch's errors and results for ways of sharing one fake batch between two updates."""
 
 import itertools
 from collections.abc import Callable

@@ -39,7 +39,7 @@ class Job:
 
 @dataclass
 class Course:
-    """What became of a job: iterations at which it was evaluated, figures there, and the last samples."""
+    """The results of a job: iterations at which it was evaluated, figures there, and the last samples."""
 
     iterations: list[int] = field(default_factory=list)
     figures: list[dict[str, float]] = field(default_factory=list)

@@ -14,7 +14,7 @@ import torch
 
 @contextmanager
 def workers(count: int) -> Iterator[ProcessPoolExecutor]:
-    """Yield an executor of `count` processes; an exception, Ctrl-C for example, ends those that still work at once."""
+    """Yield an executor of `count` processes; an exception, such as Ctrl-C, ends all of them at once."""
     before = {*multiprocessing.active_children()}
     pool = ProcessPoolExecutor(count, multiprocessing.get_context("spawn"), _begin)
     try:
@@ -29,7 +29,7 @@ def workers(count: int) -> Iterator[ProcessPoolExecutor]:
 
 
 def _begin() -> None:
-    """Begin a worker; Ctrl-C in a terminal reaches it too, and is for its parent to hear."""
+    """Initialise a worker, which ignores Ctrl-C: its parent handles it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     torch.set_num_threads(1)
     threading.Thread(target=_end_with_parent, daemon=True).start()

@@ -19,7 +19,7 @@ STRATEGIES = {
     "lookahead": ("comes in", 1.15),
     "extragradient": ("comes in", 0.87),
 }
-"""What becomes of each, and how far above the end of its line that is written, as a factor."""
+"""The outcome of each, as a label, and the label's height above the end of its line, as a factor."""
 SETTINGS = Settings(rate=0.2)
 ITERATIONS = 120
 START = (1.2, 0.6)

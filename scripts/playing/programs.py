@@ -1,4 +1,4 @@
-"""What every strategy does in every game at every ratio of steps, recorded for the page."""
+"""Recordings of every strategy in every game at every ratio of steps, for the page."""
 
 import json
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""Paths that the page must reproduce: where ganexp's own strategies, on real GANs in float64, lead at each slider's ends."""
+"""Reference paths for the page: the ends of ganexp's own strategies on GANs in float64, at the ends of each slider."""
 
 from collections.abc import Iterator
 from dataclasses import asdict, replace

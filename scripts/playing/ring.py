@@ -1,4 +1,4 @@
-"""The ring of eight Gaussians, learnt by four strategies from the same start: samples, and what D thinks of the plane."""
+"""Four strategies trained on the ring of eight Gaussians from the same start: samples, and D's scores on the plane."""
 
 import base64
 import json
@@ -46,7 +46,7 @@ JUDGED = 2500
 REACH = 1.7
 """Pictures show the plane up to here in each direction."""
 CELLS = 32
-"""How many points a side the grid has on which D's verdict is drawn."""
+"""The number of points per side of the grid of D's scores."""
 
 
 def courses(kept: Path, iterations: int = ITERATIONS, frames: int = FRAMES) -> dict[str, Course]:

@@ -1,4 +1,4 @@
-"""Which strategies the page shows, with their coefficients: a new one is one line here; tape.py records what it does."""
+"""The strategies of the page, with their coefficients; a new one is one line here, and tape.py records it."""
 
 from dataclasses import dataclass
 from pathlib import Path

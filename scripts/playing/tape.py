@@ -1,4 +1,4 @@
-"""What a strategy does to a game, as operations on numbers that a browser repeats: no strategy has a script of its own.
+"""Tapes of strategies: operations on numbers that the browser repeats, so that no strategy needs its own script.
 
 The strategy itself runs, on a real GAN with autograd, and every operation on tensors is written down, as for a CUDA graph. Rate
 and momentum are tensors, which the page sets. The coefficient of a strategy and the number of an iteration are plain numbers:

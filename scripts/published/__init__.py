@@ -1,1 +1,1 @@
-"""Published experiments, run again at their own settings: what scripts/packing.py is made of."""
+"""Published experiments at their own settings; the parts of scripts/packing.py."""

@@ -1,4 +1,4 @@
-"""PacGAN's trials: what each one is, where its figures are kept, and their means beside the published ones."""
+"""PacGAN's trials: their settings, the file of their figures, and their means beside the published ones."""
 
 import itertools
 from collections.abc import Mapping
@@ -23,6 +23,9 @@ PUBLISHED = {
 }
 """Modes, samples of high quality in percent and KL divergence of GAN and PacGAN2 after `EPOCHS`: mean and standard error of
 `TRIALS` trials (Lin et al. 2018, table 1)."""
+# MKL takes slower kernels on AMD's processors. The trials in docs/packing.csv were run with a preloaded library whose
+# mkl_serv_intel_cpu_true returns 1, those with a β₁ of 0.8 from their 20th epoch on: an iteration took 17.0 instead of 21.7 ms
+# on one core of an AMD EPYC (torch 2.14.1, 2026-11-24).
 EPOCHS, TRIALS = 400, 10
 UNITS = {"modes": (1, 1), "of high quality, %": (100, 1), "KL divergence": (1, 2)}
 """By what each figure is multiplied for the table, and its number of decimals."""
@@ -50,7 +53,7 @@ class Trial(NamedTuple):
 
 
 class Figures(NamedTuple):
-    """What a trial had reached at an evaluation."""
+    """The figures of a trial at an evaluation."""
 
     modes: float
     high_quality: float
@@ -75,7 +78,7 @@ def results(path: Path) -> dict[Trial, dict[int, Figures]]:
 
 
 def append(path: Path, trial: Trial, course: Course) -> None:
-    """Write down the evaluations of a trial that are not in the file."""
+    """Append the evaluations of a trial that are not in the file yet."""
     there = results(path).get(trial, {})
     made_on = f"{date.today()}, {machine()}"
     fresh = [[*trial, epochs, *figures, made_on] for epochs, figures in course.items() if epochs not in there]

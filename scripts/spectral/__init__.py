@@ -1,1 +1,1 @@
-"""Whether the spectrum of a game says which update rule trains best: what scripts/spectra.py is made of."""
+"""The parts of scripts/spectra.py, which tests whether the spectrum of a game predicts the best update rule."""

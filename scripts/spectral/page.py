@@ -81,7 +81,7 @@ def _mean(factors: Sequence[float]) -> float:
 
 
 def plot(settings: Mapping[str, Found]) -> Figure:
-    """Draw what is predicted against what was reached, one panel for each setting."""
+    """Draw predictions against results, one panel for each setting."""
     figure = Figure(figsize=(12, 5), layout="constrained")
     axes = figure.subplots(1, len(settings), squeeze=False)[0]
     for panel, (name, one) in zip(axes, settings.items(), strict=True):
@@ -126,7 +126,7 @@ def _draw(axes: Axes, name: str, found: Found) -> None:
 
 
 def around(page: Path) -> str:
-    """Return what a page has now: nothing but the place for the section if it is new.
+    """Return the text of a page; of a new page, only the markers of the section.
 
     Raises:
         ValueError: It has no such place.

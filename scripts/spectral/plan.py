@@ -1,4 +1,4 @@
-"""What is trained: settings, and the rules that are compared in each."""
+"""The settings of the study, and the rules that are compared in each."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

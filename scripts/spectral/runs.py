@@ -1,4 +1,4 @@
-"""One run: its figures and its spectra, from moment to moment; and the file that keeps them."""
+"""One run, with its figures and spectra at several moments, and the file of results."""
 
 import functools
 import json
@@ -21,7 +21,7 @@ Key = tuple[str, str, int]
 
 @dataclass(frozen=True)
 class Moment:
-    """What a run was like after some iterations.
+    """The figures of a run after some iterations.
 
     Args:
         figure: By the setting's metric; infinite where samples are not finite.
@@ -35,7 +35,7 @@ class Moment:
 
 
 def train(key: Key, shorter: int = 1) -> list[Moment]:
-    """Train once, and return what the run was like at each of the moments."""
+    """Train once, and return the figures of the run at each of the moments."""
     name, rule, seed = key
     setting = SETTINGS[name]
     trainer = build(compose(*setting.overrides, *RULES[rule], f"optimizer.lr={setting.rate}", f"seed={seed}"))
@@ -77,7 +77,7 @@ def _looked_at(trainer: Trainer) -> tuple[complex, ...]:
 
 
 class Results:
-    """The file that keeps what was measured: a line that says how, and then CSV, to which whole runs are appended.
+    """The file of results: a line on how they were measured, and then CSV, to which whole runs are appended.
 
     Args:
         path: The file.

@@ -1,4 +1,4 @@
-"""What spectra predict of every rule, what its runs reached, and whether the two go together."""
+"""The predictions of the spectra for every rule, the results of its runs, and their correlation."""
 
 import functools
 import math
@@ -133,7 +133,7 @@ def time_to(target: float, run: Sequence[Moment]) -> float:
 
 
 def answer(settings: Mapping[str, Found]) -> str:
-    """Return the answer to the question, and what it rests on, as sentences."""
+    """Return the answer to the study's question, with the evidence, as sentences."""
     best, said = [], []
     for name, one in settings.items():
         place = next(place for place in one.ranking if place.combination == one.foremost)

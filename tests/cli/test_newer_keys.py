@@ -32,7 +32,7 @@ def test_off_is_off():
 @pytest.mark.parametrize(
     ("overrides", "sentence"),
     [
-        (["measure=[fid]", "evaluation.samples=9"], "nothing comes of measure and evaluation.samples: choose"),
+        (["measure=[fid]", "evaluation.samples=9"], "measure and evaluation.samples will have no effect: choose"),
         (
             ["evaluate_every=9", "evaluation.features=raw", "keep_best=eval/fdi"],
             "keep_best=eval/fdi is no figure of this evaluation, ",

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from ganexp.data import Resident, Streamed, feed
-from ganexp.data.feed import index_batches, to_range
+from ganexp.data.feed import index_batches, to_pixels, to_range
 from ganexp.data.placement import is_resident
 from tests.data.samples import Items, noise
 
@@ -150,3 +150,12 @@ def test_a_closed_feed_has_no_processes_and_goes_on_where_it_was(workers):
     for _ in range(3):
         assert torch.equal(next(feed).values, next(resident).values)
     feed.close()
+
+
+def test_pixels_are_rounded_as_numpy_rounds_them():
+    x = torch.linspace(-1.2, 1.2, 1001, requires_grad=True)
+    pixels = to_pixels(x)
+    expected = np.clip(np.rint((x.detach().numpy() + 1) * np.float32(127.5)), 0, 255).astype(np.uint8)
+    assert pixels.dtype == torch.uint8
+    assert not pixels.requires_grad
+    np.testing.assert_array_equal(pixels.numpy(), expected)

@@ -16,7 +16,7 @@ from ganexp.config.evaluation import classifier_file
 from ganexp.data import Digits
 from ganexp.evaluation import Classifier
 from ganexp.evaluation import classifier as module
-from ganexp.evaluation.classifier import Origin, accuracy, stored, train
+from ganexp.evaluation.classifier import ClassifierRecord, accuracy, stored, train
 from ganexp.facts import UserError
 from tests import forked
 from tests.calling import call
@@ -57,7 +57,7 @@ def test_it_comes_back_as_it_was(small, tmp_path):
     path = stored(tmp_path / "features", "digits")
     small.save(path)
     back = Classifier.load(path)
-    assert (back.origin, back.checksum, back.name) == (small.origin, small.checksum, "digits classifier 8×8")
+    assert (back.record, back.checksum, back.name) == (small.record, small.checksum, "digits classifier 8×8")
     images = torch.rand(5, 1, 8, 8) * 2 - 1
     for one, other in zip(small(images), back(images), strict=True):
         assert torch.equal(one, other)
@@ -130,7 +130,7 @@ def test_other_sizes_are_scaled_and_other_channels_refused(small):
 
 
 def test_accuracy_is_the_share_that_is_right():
-    classifier = Classifier(Origin("ones", (1, 8, 8), 3)).eval()
+    classifier = Classifier(ClassifierRecord("ones", (1, 8, 8), 3)).eval()
     with torch.no_grad():
         classifier.head.weight.zero_()
         classifier.head.bias.copy_(torch.tensor([0.0, 1, 0]))
@@ -140,7 +140,7 @@ def test_accuracy_is_the_share_that_is_right():
 @pytest.mark.slow
 def test_it_knows_digits():
     digits = Digits(image_size=16)
-    assert train(digits.load(), digits.labels(), "digits", epochs=25).origin.accuracy >= 0.97
+    assert train(digits.load(), digits.labels(), "digits", epochs=25).record.accuracy >= 0.97
 
 
 def test_a_run_is_evaluated_in_the_features_that_were_trained(monkeypatch, tmp_path, capsys):
@@ -216,7 +216,7 @@ def test_parts_of_one_repository_have_classifiers_of_their_own():
 
 def test_a_classifier_of_other_classes_is_refused(monkeypatch, tmp_path):
     monkeypatch.setenv("GANEXP_CACHE", str(tmp_path))
-    Classifier(Origin("digits", (1, 8, 8), 47)).save(classifier_file({"name": "digits"}))
+    Classifier(ClassifierRecord("digits", (1, 8, 8), 47)).save(classifier_file({"name": "digits"}))
     with pytest.raises(UserError, match=r"^evaluation: .*digits\.pt is of 47 classes"):
         build(composed(*IMAGES, "evaluate_every=3", "evaluation.samples=100"))
 
@@ -256,7 +256,7 @@ def test_it_is_trained_for_the_first_run_that_needs_it_and_changes_no_bit_of_the
     path = classifier_file({"name": "digits"})
     begun, ended = capfd.readouterr().err.splitlines()
     assert begun.startswith("The data set digits has no classifier yet")
-    assert ended.startswith(f"The classifier of digits knows {Classifier.load(path).origin.accuracy:.2%} of held-out images")
+    assert ended.startswith(f"The classifier of digits knows {Classifier.load(path).record.accuracy:.2%} of held-out images")
     assert {file.name for file in path.parent.iterdir()} <= {"digits.pt", "digits.lock"}
 
 
@@ -268,7 +268,7 @@ def test_of_a_very_large_set_some_images_are_chosen(small, monkeypatch, tmp_path
     seen = []
     monkeypatch.setenv("GANEXP_CACHE", str(tmp_path))
     monkeypatch.setattr(module, "IMAGES_SEEN", 100)
-    monkeypatch.setattr(module, "fitted", lambda origin, images, labels, order, **settings: seen.append(order) or small)
+    monkeypatch.setattr(module, "fitted", lambda record, images, labels, order, **settings: seen.append(order) or small)
     for epochs in (None, 2):
         module.train_and_store(tmp_path / "x.pt", Digits(image_size=8), "digits", epochs=epochs, device=torch.device("cpu"))
     assert [len(order) for order in seen] == [400 - 400 // 5, 1797 - 1797 // 5]
@@ -282,7 +282,7 @@ def test_it_is_the_one_that_the_command_would_train(counted, tmp_path):
     path.unlink()
     call("features", "digits", "dataset.image_size=16", "--device=cpu")
     by_command = Classifier.load(path)
-    assert (by_command.checksum, by_command.origin) == (by_run.checksum, by_run.origin)
+    assert (by_command.checksum, by_command.record) == (by_run.checksum, by_run.record)
 
 
 def test_of_processes_that_need_it_at_once_one_trains_it(counted, tmp_path):
@@ -302,7 +302,7 @@ def test_a_stack_is_seen_by_the_classifier_of_its_channels(counted, tmp_path, mo
     stacked = ("dataset=stacked_mnist", "dataset.n=60", f"data_root={tmp_path}")
     build(composed(*IMAGES, *stacked, *EVALUATED, "measure=[modes]"))
     assert counted.read_text() == "mnist 1\n"
-    assert Classifier.load(classifier_file({"name": "mnist"})).origin.shape == (1, 16, 16)
+    assert Classifier.load(classifier_file({"name": "mnist"})).record.shape == (1, 16, 16)
 
 
 def test_a_cache_that_cannot_be_written_is_one_sentence(counted, tmp_path):
@@ -343,7 +343,7 @@ OWN = (*(one for one in IMAGES if "image_size" not in one), *EVALUATED, "generat
 
 def test_images_that_are_not_kept_are_read_for_it(counted):
     build(composed(*OWN, "dataset.dataset._target_=tests.data.own.Own", "+dataset.dataset.n=300"), trust="tests")
-    assert Classifier.load(next(counted.parent.glob("cache/features/*.pt"))).origin.shape == (3, 32, 32)
+    assert Classifier.load(next(counted.parent.glob("cache/features/*.pt"))).record.shape == (3, 32, 32)
 
 
 def test_an_image_that_it_cannot_be_trained_on_is_named(counted):

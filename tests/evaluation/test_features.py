@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from ganexp.evaluation import Evaluator, Exported, Inception, Raw
-from ganexp.evaluation.features import checksum_of
+from ganexp.evaluation.features import features_checksum
 from ganexp.facts import UserError
 from tests.composing import measures
 
@@ -79,8 +79,8 @@ def test_inception_without_a_network_says_where_its_weights_belong(monkeypatch, 
 def test_a_checksum_is_of_every_weight():
     torch.manual_seed(0)
     net = Net()
-    before = checksum_of(net)
-    assert before == checksum_of(net)
+    before = features_checksum(net)
+    assert before == features_checksum(net)
     with torch.no_grad():
         net.layer.bias[0] += 1e-6
-    assert checksum_of(net) != before
+    assert features_checksum(net) != before

@@ -14,7 +14,7 @@ from ganexp.config.plain import plain
 from ganexp.data import Digits
 from ganexp.data.unscaled import images_in
 from ganexp.evaluation import CAS, Classifier, Evaluator, classifier
-from ganexp.evaluation.classifier import SHUFFLES, KnowsNothing, Origin, by_chance, train, train_if_missing
+from ganexp.evaluation.classifier import SHUFFLES, ClassifierRecord, KnowsNothing, by_chance, train, train_if_missing
 from ganexp.facts import UserError
 from tests.composing import composed, measures
 
@@ -116,7 +116,7 @@ def test_a_classifier_knows_digits_and_no_noise():
 
 def test_one_of_an_earlier_format_is_trained_anew(tmp_path):
     path, data = tmp_path / "digits.pt", Digits(image_size=8)
-    Classifier(Origin("digits", (1, 8, 8), 10)).save(path)
+    Classifier(ClassifierRecord("digits", (1, 8, 8), 10)).save(path)
     saved = torch.load(path, weights_only=True)
     del saved["origin"]["by_chance"]
     torch.save({**saved, "format": 2}, path)

@@ -54,7 +54,7 @@ def test_real_points_have_the_share_of_a_gaussian_in_the_plane():
     assert found["eval/mode_kl"] < 0.002
 
 
-@pytest.mark.parametrize("data", [Ring(n=5000, radius=1000.0), Grid(n=5000, side=100.0)])
+@pytest.mark.parametrize("data", [Ring(n=5000, radius=1000.0), Grid(n=5000, side=100)])
 def test_so_have_points_far_from_the_origin(data):
     x = data.load()
     distances = (x.double()[:, None] - data.centers.double()).norm(dim=2).min(1).values

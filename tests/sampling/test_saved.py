@@ -15,7 +15,7 @@ from ganexp.config.loading import data_of
 from ganexp.facts import UserError
 from ganexp.networks import MLPGenerator
 from ganexp.sampling import Trained, save
-from ganexp.sampling.trained import digest_of
+from ganexp.sampling.trained import weights_digest
 from tests.calling import call
 from tests.composing import composed
 
@@ -216,7 +216,7 @@ def test_broken_files_are_one_sentence(kept, tmp_path):
     shutil.copytree(folder, broken)
     tensors = {name: value * float("nan") for name, value in load_file(broken / "model.safetensors").items()}
     save_file(tensors, broken / "model.safetensors")
-    told = json.loads(document) | {"weights": digest_of(tensors)}
+    told = json.loads(document) | {"weights": weights_digest(tensors)}
     (broken / "generator.json").write_text(json.dumps(told))
     with pytest.raises(UserError, match="is not finite"):
         ganexp.load(broken)

@@ -13,9 +13,7 @@ from tests.composing import composed
 ROOT = Path(__file__).resolve().parent.parent.parent
 NAMES = [path.stem for path in sorted((ROOT / "conf" / "strategy").glob("*.yaml"))]
 PAGE = (ROOT / "docs" / "strategies.md").read_text()
-TABLE = dict(
-    re.findall(r"^\| `(\w+)`(?: \(default\))? \| (`[^`]*` \| \d+d \+ \d+g) \|", (ROOT / "README.md").read_text(), re.MULTILINE)
-)
+TABLE = dict(re.findall(r"^\| `(\w+)`(?: \(default\))? \| (`[^`]*` \| \d+d \+ \d+g) \|", PAGE, re.MULTILINE))
 SECTIONS = {
     title.split(",")[0]: text for title, text in re.findall(r"^### (.*?)\n\n(.*?)(?=^##)", PAGE, re.MULTILINE | re.DOTALL)
 }
@@ -24,7 +22,7 @@ DESCRIBED = [name for name in NAMES if name in SECTIONS]
 
 def test_every_strategy_has_trace_and_cost_in_the_table_and_is_spoken_of_in_the_page():
     assert sorted(TABLE) == NAMES
-    assert [name for name in NAMES if f"`{name}`" not in PAGE and name not in SECTIONS] == []
+    assert [name for name in NAMES if PAGE.count(f"`{name}`") < 2 and name not in SECTIONS] == []
     assert len(DESCRIBED) >= 8
 
 

@@ -1,1 +1,1 @@
-"""The commands of `ganexp` other than `train`: one file each, imported only once the command line has been parsed."""
+"""The commands of `ganexp` other than `train`: one file each, imported after the command line has been parsed."""

@@ -22,7 +22,7 @@ CLOSE = 0.05
 
 
 def main(options: argparse.Namespace) -> list[Path]:
-    """Make the averages, and return their files."""
+    """Write the averages as checkpoints, and return their paths."""
     return [averaged(RunFolder(options.run), width, options) for width in options.width]
 
 

@@ -90,7 +90,7 @@ def compare(strategies: Sequence[str], loss: str, overrides: Sequence[str], turn
 
 
 def _is_plain(gan: GAN) -> bool:
-    """Return whether a GAN asks for no more than the plain loops know: no labels, packs, penalties or augmentation."""
+    """Return whether the plain loops can train a GAN: it has no labels, packs, penalties or augmentation."""
     without = isinstance(gan.penalty, NoPenalty) and isinstance(gan.augment, NoAugmentation)
     return without and gan.pack == 1 and not gan.prior.classes
 
@@ -113,7 +113,7 @@ def row(name: str, one: Measured, baseline: Measured, loss: str, batch_size: int
 
 
 def conditions(options: argparse.Namespace, device: str) -> str:
-    """Return what was measured, on what, and when."""
+    """Return what was measured, on which machine, and when."""
     threads = torch.get_num_threads()
     return (
         f"Measured on {date.today()} on {machine(device)}, on {'1 thread' if threads == 1 else f'{threads} threads'}: medians "

@@ -1,4 +1,4 @@
-"""`ganexp dynamics`: the behaviour of a run's game, by its eigenvalues over time, and what update rules would do there."""
+"""`ganexp dynamics`: the eigenvalues of the game's Jacobian over a run, and how update rules would behave there."""
 
 import argparse
 import sys
@@ -51,7 +51,7 @@ class Moment:
 
 
 def main(options: argparse.Namespace) -> Path:
-    """Look at the spectrum of a run, write the page, and return its path."""
+    """Compute the spectrum of a run, write the page, and return its path."""
     folder = RunFolder(options.run.resolve())
     run = reading.read(folder.path)
     output: Path = options.output or folder.path / "dynamics.html"

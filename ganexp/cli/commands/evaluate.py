@@ -142,7 +142,7 @@ def _names(checkpoints: Sequence[Path], told: Sequence[tuple[str, str]]) -> list
 
 
 def _beside(entries: Sequence[Entry], wanted: str | None) -> list[Beside | None]:
-    """Find what each entry's samples are shown beside; data that several entries share are read once."""
+    """Find the real samples that are shown beside each entry's samples; data that several entries share are read once."""
     pictured = [entry for entry in entries if entry.result][:PICTURED]
     found: dict[str, Beside] = {}
     for evaluator in {id(entry.evaluator): entry.evaluator for entry in pictured if entry.evaluator}.values():

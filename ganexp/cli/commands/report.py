@@ -23,7 +23,7 @@ from ganexp.instruments.scalar import Scalar
 from ganexp.logging import reading as runs
 from ganexp.logging.keys import STEPS, known
 from ganexp.logging.layout import RunFolder
-from ganexp.logging.reading import Run
+from ganexp.logging.reading import RecordedRun
 
 PICTURES = 240
 """The most pictures of one kind on a page, shared evenly by the runs; the newest one of each run is always shown."""
@@ -48,7 +48,7 @@ def main(options: argparse.Namespace) -> Path:
     return output
 
 
-def page(found: Sequence[Run], title: str, ranked: str = "") -> str:
+def page(found: Sequence[RecordedRun], title: str, ranked: str = "") -> str:
     """Return the page, given the HTML of its ranking section."""
     groups = comparing.grouped(found)
     drawn = [group for group in groups if any(run.rows for run in group.runs)]
@@ -90,7 +90,7 @@ AVERAGED = (
 )
 
 
-def _ranked(given: Sequence[Path], found: Sequence[Run], asked: str | None, direction: str) -> str:
+def _ranked(given: Sequence[Path], found: Sequence[RecordedRun], asked: str | None, direction: str) -> str:
     """Return the ranking by a key, or of one sweep alone by its own metric; what is missing of a sweep is listed too."""
     sweep = Sweep.find(given[0]) if len(given) == 1 else None
     own = sweep.metric if sweep else None
@@ -105,11 +105,11 @@ def _ranked(given: Sequence[Path], found: Sequence[Run], asked: str | None, dire
     return ranking.section(*ranked, metric)
 
 
-def _number_of(run: Run, groups: Sequence[comparing.Group]) -> int:
+def _number_of(run: RecordedRun, groups: Sequence[comparing.Group]) -> int:
     return next(number for number, group in enumerate(groups) if any(run is member for member in group.runs))
 
 
-def _overview(found: Sequence[Run]) -> str:
+def _overview(found: Sequence[RecordedRun]) -> str:
     """Return one line: how many runs there are, in which states, and how many are damaged."""
     states = Counter(run.state if run.state in STATES else "in an unknown state" for run in found)
     damaged = sum(bool(run.problems) for run in found)
@@ -117,7 +117,7 @@ def _overview(found: Sequence[Run]) -> str:
     return f"<p>{len(found)} {'runs' if len(found) > 1 else 'run'}: {', '.join(said)}.</p>"
 
 
-def _run_table(found: Sequence[Run], names: Sequence[str]) -> str:
+def _run_table(found: Sequence[RecordedRun], names: Sequence[str]) -> str:
     """Return the table of runs: what tells them apart, how they ended, and what is wrong with them."""
     lasts = [run.last for run in found]
     metrics = [key for key in ("loss/d", "loss/g", *comparing.measures(found)) if any(key in last for last in lasts)]
@@ -140,8 +140,8 @@ def _run_table(found: Sequence[Run], names: Sequence[str]) -> str:
     return html.table(header, lines)
 
 
-def _all_differences(found: Sequence[Run], groups: Sequence[comparing.Group]) -> str:
-    """Return a folded table of every key in which groups differ, one column per group; empty if their names say it all."""
+def _all_differences(found: Sequence[RecordedRun], groups: Sequence[comparing.Group]) -> str:
+    """Return a folded table of every key in which groups differ, one column per group; empty if their names already show it."""
     told = comparing.telling(found)
     keys = [key for key in comparing.differing(found) if key != "seed" and (key in told or not comparing.is_target(key))]
     if not set(keys) - set(told):
@@ -226,7 +226,7 @@ def _whole(medians: dict[str, float]) -> float:
     return max(medians.get("all", 0.0), sum(ms for name, ms in medians.items() if name != "all"))
 
 
-def _commit(run: Run) -> str:
+def _commit(run: RecordedRun) -> str:
     git = runs.read_document(RunFolder(run.folder).provenance).get("git")
     return str(git.get("commit", ""))[:8] if isinstance(git, dict) else ""
 

@@ -1,4 +1,4 @@
-"""`ganexp sample`: draw samples from a trained generator, or pass it on."""
+"""`ganexp sample`: draw samples from a trained generator, or export it."""
 
 import argparse
 from pathlib import Path

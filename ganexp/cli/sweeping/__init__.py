@@ -1,4 +1,4 @@
-"""Sweeps: what differs between jobs, how each of them ended, and how they share a machine and are stopped."""
+"""Sweeps: the record of jobs, their outcomes, and how jobs share a machine and are stopped."""
 
 from ganexp.cli.sweeping.record import Sweep
 from ganexp.cli.sweeping.tables import Results

@@ -1,4 +1,4 @@
-"""The record of a sweep in its folder: it tells jobs what differs, and lets the sweep be resumed."""
+"""The record of a sweep in its folder: the keys that differ between jobs, and what resuming needs."""
 
 import os
 from collections.abc import Sequence

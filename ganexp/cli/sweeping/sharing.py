@@ -1,4 +1,4 @@
-"""How jobs that run side by side share a machine: each has its threads, and a GPU or a share of one."""
+"""How parallel jobs share a machine: each has some of the threads, and a GPU or a share of one."""
 
 import time
 from collections.abc import Iterator, Mapping
@@ -16,7 +16,7 @@ PARTS = 24
 
 
 def take_jobs_per_gpu(launcher: DictConfig) -> None:
-    """Check `hydra.launcher.jobs_per_gpu` and remove it from what Hydra gives joblib; jobs, composed again, still have it."""
+    """Check `hydra.launcher.jobs_per_gpu`, and remove it from joblib's settings; jobs are composed again, and still have it."""
     with open_dict(launcher):
         jobs = launcher.pop("jobs_per_gpu", 1)
     if type(jobs) is not int or not 1 <= jobs <= PARTS:
@@ -25,7 +25,7 @@ def take_jobs_per_gpu(launcher: DictConfig) -> None:
 
 @contextmanager
 def share_of_the_machine(device: str, launcher: Mapping[str, Any]) -> Iterator[None]:
-    """If jobs run side by side on this machine, take a share of the threads and of one of the GPUs.
+    """If jobs run in parallel on this machine, take a share of the threads and of one of the GPUs.
 
     When the job ends, the number of threads is restored, even if the job has chosen its own.
     """

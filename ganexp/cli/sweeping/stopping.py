@@ -1,4 +1,4 @@
-"""Stopping a sweep: one record of the signal for all the jobs that a process runs, one after another."""
+"""Stopping a sweep: the signal is noted once for all the jobs that a process runs one after another."""
 
 import functools
 import os
@@ -45,13 +45,13 @@ def pass_on_to_workers() -> None:
 
 @functools.cache
 def stop_with_the_sweep() -> None:
-    """In a process that runs jobs, stop the job when the sweep's process has died, as at a signal: with a checkpoint."""
+    """In a worker process, stop the job with a checkpoint, as at a signal, when the sweep's process has died."""
     if STARTED_BY in os.environ:
         threading.Thread(target=_watch, daemon=True).start()
 
 
 def exit_if_alone() -> None:
-    """End a process that runs jobs if the sweep's process, which would give it the next one, has died."""
+    """End a worker process if the sweep's process has died."""
     if _is_alone():
         os._exit(128 + signal.SIGTERM)  # nobody is there to take what the job has returned
 

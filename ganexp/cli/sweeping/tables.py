@@ -1,4 +1,4 @@
-"""What has become of the jobs of a sweep: how each ended, and their combinations ranked, for people and for programs."""
+"""The outcomes of a sweep's jobs: how each ended, and their combinations ranked, as text and as CSV."""
 
 import csv
 import io
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ganexp.cli.sweeping.record import Sweep
 from ganexp.documents import atomic_write
 from ganexp.logging import reading as runs
-from ganexp.logging.reading import Run
+from ganexp.logging.reading import RecordedRun
 from ganexp.printable import printable
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Results:
-    """What has become of the jobs of a sweep.
+    """The outcomes of the jobs of a sweep.
 
     Args:
         folder: The folder of the sweep.
@@ -32,20 +32,20 @@ class Results:
 
     folder: Path
     sweep: Sweep
-    jobs: dict[int, Run]
+    jobs: dict[int, RecordedRun]
 
     @classmethod
     def read(cls, folder: Path) -> "Results":
         """Read the jobs of a sweep back from its folder, once."""
         sweep = Sweep.load(folder)
-        jobs = {number: Run(Path(), summary={"state": "missing"}) for number in range(len(sweep.jobs))}
+        jobs = {number: RecordedRun(Path(), summary={"state": "missing"}) for number in range(len(sweep.jobs))}
         jobs |= {runs.job_number(path): runs.read(path) for path in runs.find(folder)}
         for number, overrides in enumerate(sweep.jobs):
             jobs[number].summary.setdefault("overrides", [*overrides])
         return cls(folder, sweep, dict(sorted(jobs.items())))
 
-    def settings(self, run: Run) -> dict[str, str]:
-        """Return what sets a job apart from the others."""
+    def settings(self, run: RecordedRun) -> dict[str, str]:
+        """Return the settings in which a job differs from the others."""
         return self.sweep.settings(run.summary.get("overrides", ()))
 
     @property

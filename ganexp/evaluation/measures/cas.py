@@ -6,7 +6,7 @@ import torch
 from annotated_types import Ge, Le
 
 from ganexp.evaluation.base import Measure, high
-from ganexp.evaluation.classifier import BATCH, Origin, accuracy, fitted
+from ganexp.evaluation.classifier import BATCH, ClassifierRecord, accuracy, fitted
 from ganexp.evaluation.features import Features
 from ganexp.evaluation.statistics import LabelledImages
 from ganexp.facts import Facts, Misfit
@@ -51,7 +51,7 @@ class CAS(Measure[LabelledImages]):
         channels, height, width = fake.images.shape[1:]
         classes = 1 + max(int(one.labels.max()) for one in (real, fake))
         classifier = fitted(
-            Origin("generated", (channels, height, width), classes),
+            ClassifierRecord("generated", (channels, height, width), classes),
             fake.images,
             fake.labels,
             torch.arange(len(fake.images)),

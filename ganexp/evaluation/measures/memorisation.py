@@ -1,4 +1,4 @@
-"""Whether samples are copies of training data."""
+"""Memorisation: whether samples are copies of training data."""
 
 from typing import Annotated, ClassVar
 
@@ -48,7 +48,7 @@ class Memorisation(Measure[FirstFeatures]):
 
     def check(self, run: Facts) -> None:
         if run.against != "train":
-            raise Misfit("looks for copies of training data, and these are held out", **{"evaluation.against": "train"})
+            raise Misfit("looks for copies of training data, and these data are held out", **{"evaluation.against": "train"})
 
     def least(self, features: Features, of: str) -> int:
         return 3 if of == "real" else 2  # each training sample needs a second neighbour

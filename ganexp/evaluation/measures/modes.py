@@ -1,4 +1,4 @@
-"""How many of the known modes of the data are covered, and how evenly."""
+"""Mode counting: how many known modes of the data are covered, and how evenly."""
 
 from typing import ClassVar
 
@@ -32,14 +32,14 @@ class ModeCounting(Measure[ModeCounts]):
 
     def check(self, run: Facts) -> None:
         if run.dataset.modes is None:
-            raise Misfit("needs data whose modes are known, and these are not", dataset="ring", evaluate_every=0)
+            raise Misfit("needs data with known modes, and these have none", dataset="ring", evaluate_every=0)
 
     def sees_features(self, modes: Modes | None) -> bool:
         return modes is not None and modes.by_classes  # which features tell apart
 
     def unsuited(self, features: Features, modes: Modes | None) -> str:
         if modes is None:
-            return "it needs data whose modes are known, as those of ring, grid and stacked_mnist are"
+            return "it needs data with known modes, such as ring, grid or stacked_mnist"
         if modes.by_classes and features.classes != modes.count:
             return (
                 f"its {modes.count} modes need features with as many classes, and {features.name} have {features.classes}: "

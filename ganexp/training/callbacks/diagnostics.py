@@ -12,7 +12,7 @@ from ganexp.training.callbacks.drawing import looking, made
 from ganexp.training.run import Callback, Run
 
 MOST = 64
-"""How many samples of each kind are looked at, or all of a batch that has fewer."""
+"""The most samples of each kind that are compared."""
 ALIKE, SPREAD = 0.95, 0.2
 """Samples are clearly alike with at least this share of near-duplicates, or less than this fraction of the data's diversity.
 
@@ -22,7 +22,7 @@ ended with 0.99 to 1.03, and three without a mode with 0.03 to 0.22."""
 
 
 class Diagnostics(Callback):
-    """Looks at the diversity of samples, and at what D takes for real, if there is a logger to keep that.
+    """Computes the diversity of samples and D's accuracy, if there is a logger for rows.
 
     Diversity is that of the averaged generator's samples, from latents that are always the same. The averaged and the trained
     generator make one batch each, and D scores three, without augmentation and in evaluation mode, so that batch norm uses its
@@ -89,7 +89,7 @@ def collapse(row: Row) -> str:
 
 
 def accuracies(gan: GAN, real: Batch, fake: Batch, held_out: Batch | None) -> dict[str, float]:
-    """Return which share of each batch D puts on its own side of the loss's `boundary`.
+    """Return the share of each batch that D puts on the right side of the loss's `boundary`.
 
     Where the loss has none, it is midway between the mean scores of the real and the generated batch. With packs, packs
     are counted instead of samples.
@@ -107,7 +107,7 @@ def accuracies(gan: GAN, real: Batch, fake: Batch, held_out: Batch | None) -> di
 
 
 def _first(batch: Batch, pack: int) -> Batch:
-    """Return the first samples of a batch: as many as are looked at, in full packs."""
+    """Return the first samples of a batch: at most `MOST`, in full packs."""
     n = min(len(batch), max(MOST, pack))
     return batch.split(n - n % pack)[0]
 

@@ -1,4 +1,4 @@
-"""The one way to draw samples from a generator without moving any state."""
+"""Draws samples from a generator without changing any state."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,7 +14,7 @@ from ganexp.streams import undisturbed
 
 @contextmanager
 def looking(prior: Prior, *networks: nn.Module) -> Iterator[None]:
-    """Use networks without moving any state: modes, buffers and random streams are afterwards as they were.
+    """Use networks without changing any state: modes, buffers and random streams are restored.
 
     Networks are in evaluation mode, and those that draw random numbers of their own draw the same ones each time, from the
     prior's seed. Each module gets its own mode back; `train(mode)` would thaw a layer that had been put into evaluation mode

@@ -11,7 +11,7 @@ log = logging.getLogger(__name__)
 
 
 class Dynamics(Callback):
-    """Looks at the eigenvalues of the game's Jacobian, at the current weights, on the first samples of the last batch.
+    """Computes eigenvalues of the game's Jacobian at the current weights, on the first samples of the last batch.
 
     Rows get `dynamics/real_1`, `dynamics/imag_1` and so on: eigenvalues λ of the largest modulus and of the smallest real part,
     without their complex conjugates, the largest modulus first. `dynamics/smallest_real` below 0 says that the game does not

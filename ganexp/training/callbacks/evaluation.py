@@ -21,7 +21,7 @@ from ganexp.training.run import Callback, Run
 log = logging.getLogger(__name__)
 BATCH = 250
 FAILURES: tuple[type[Exception], ...] = (UserError, RuntimeError, ArithmeticError, ValueError, MemoryError, OSError)
-"""Errors in a measure that do not end the training."""
+"""Errors of a measure that do not end the training."""
 
 Of = Literal["average", "generator"]
 

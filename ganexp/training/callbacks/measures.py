@@ -11,7 +11,7 @@ PHASES = ("iteration", "data", "d", "g")
 
 
 class Measures(Callback):
-    """Reads the GAN's instruments, for which the host waits for the device."""
+    """Reads the GAN's meter and timer; the host waits for the device."""
 
     def __init__(self, every: int = 50) -> None:
         self.every = every

@@ -1,4 +1,4 @@
-"""Pictures of what a generator makes, from latents that stay the same."""
+"""Pictures of a generator's samples, always from the same latents."""
 
 import numpy as np
 import torch
@@ -17,7 +17,7 @@ MOST_ROWS = 16
 
 
 class Samples(Callback):
-    """Draws samples, and an autoencoder's reconstructions, if there is a logger to keep them.
+    """Draws samples, and an autoencoder's reconstructions, if there is a logger for them.
 
     The first picture is of iteration 0, and comes with one of real images; pictures of points always show real ones too.
     """

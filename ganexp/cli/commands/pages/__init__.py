@@ -1,1 +1,1 @@
-"""What pages are made of: their tables, their style, and where and how their figures were measured."""
+"""Parts of pages: tables, style sheet, charts, and the description of the machine."""

@@ -1,4 +1,4 @@
-"""What the HTML pages share, which need no other file: their head with its style sheet, tables, and pictures."""
+"""Shared parts of the self-contained HTML pages: the head with its style sheet, tables, and pictures."""
 
 import base64
 import io

@@ -18,5 +18,5 @@ def machine(device: str | None = None) -> str:
 
 
 def measured(how: str, minutes: float) -> str:
-    """Return a sentence on what was run, when, for how long, and on what."""
+    """Return a sentence on what was run, when, for how long, and on which machine."""
     return f"`{how}` on {date.today()}, in {minutes:.0f} minutes: {machine()}."

@@ -7,7 +7,7 @@ import numpy as np
 
 from ganexp.cli.commands.reporting.comparing import Group, measures
 from ganexp.logging.keys import STEPS, known
-from ganexp.logging.reading import Run
+from ganexp.logging.reading import RecordedRun
 
 Figure = dict[str, Any]
 """`data` and `layout` as plotly.js takes them, and `axes`: the x values of each trace, by the axis's name."""
@@ -26,7 +26,7 @@ def style(number: int) -> dict[str, Any]:
     return {"color": COLORS[number % len(COLORS)], "dash": [*DASHES][number // len(COLORS) % len(DASHES)], "width": 1.5}
 
 
-def chartable(found: Sequence[Run]) -> list[str]:
+def chartable(found: Sequence[RecordedRun]) -> list[str]:
     """Return the keys that have a curve, the known ones first, in the order of `known`."""
     present = dict.fromkeys(
         key for run in found for row in run.rows for key, value in row.items() if not isinstance(value, str)
@@ -78,7 +78,7 @@ Curve = tuple[dict[str, np.ndarray], np.ndarray]
 """The positions of the rows by step, `(n,)` each, and the values there, `(n,)`."""
 
 
-def curve(run: Run, key: str) -> Curve:
+def curve(run: RecordedRun, key: str) -> Curve:
     """Return a run's values of one key."""
     rows = [row for row in run.rows if key in row and not isinstance(row[key], str)]
     at = {step: np.array([row.get(step, np.nan) for row in rows], dtype=float) for step in AXES}

@@ -1,4 +1,4 @@
-"""What runs differ in, and which of them are one experiment with several seeds."""
+"""The settings in which runs differ, and the groups of runs that differ only in their seeds."""
 
 import json
 from collections.abc import Sequence
@@ -9,10 +9,10 @@ from typing import Any
 from ganexp.config.plain import dotted
 from ganexp.config.schema import effect_of
 from ganexp.instruments.scalar import Scalar
-from ganexp.logging.reading import Run
+from ganexp.logging.reading import RecordedRun
 
 SUBJECT = ("loss", "strategy", "dataset")
-"""What people ask about first: preferred to other keys that would tell the runs apart as well."""
+"""The keys that are preferred where several would tell the runs apart equally well."""
 
 
 @dataclass
@@ -20,7 +20,7 @@ class Group:
     """Runs that differ in nothing but the seed, under a name that tells them from the others on the page."""
 
     name: str
-    runs: list[Run]
+    runs: list[RecordedRun]
 
     @property
     def size(self) -> str:
@@ -31,19 +31,19 @@ class Group:
         return f"{len(self.runs)} {'seeds' if len(seeds) == len(self.runs) else 'runs'}"
 
 
-def measures(found: Sequence[Run]) -> dict[str, Scalar]:
+def measures(found: Sequence[RecordedRun]) -> dict[str, Scalar]:
     """Return what all runs measure, by key."""
     return {key: measure for run in found for key, measure in run.measures.items()}
 
 
-def differing(found: Sequence[Run]) -> list[str]:
+def differing(found: Sequence[RecordedRun]) -> list[str]:
     """Return the keys, dotted, whose values are not the same in all runs that have a configuration."""
     configs = [settings(run) for run in found if run.config]
     return [key for key in dict.fromkeys(key for config in configs for key in config) if _classes([key], configs) > 1]
 
 
-def telling(found: Sequence[Run]) -> list[str]:
-    """Return the fewest differing keys that tell apart the same runs as all of them do, without the seed; `SUBJECT` first."""
+def telling(found: Sequence[RecordedRun]) -> list[str]:
+    """Return the fewest differing keys, without the seed, that distinguish as many runs as all of them do; `SUBJECT` first."""
     configs = [settings(run) for run in found if run.config]
     options = {key for run in found for key, value in run.config.items() if isinstance(value, dict)}
     chosen: list[str] = []
@@ -61,7 +61,7 @@ def telling(found: Sequence[Run]) -> list[str]:
     return needed
 
 
-def grouped(found: Sequence[Run]) -> list[Group]:
+def grouped(found: Sequence[RecordedRun]) -> list[Group]:
     """Group the runs that differ only in the seed; a run without a configuration is a group of its own."""
     keys = telling(found)
     short = [key.rpartition(".")[2] for key in keys]
@@ -75,8 +75,8 @@ def grouped(found: Sequence[Run]) -> list[Group]:
     return list(groups.values())
 
 
-def settings(run: Run) -> dict[str, Any]:
-    """Return what sets a run apart from others, under dotted keys; the name of a group's option is under the group."""
+def settings(run: RecordedRun) -> dict[str, Any]:
+    """Return a run's settings that may differ from other runs', by dotted key; a group's key holds the name of its option."""
     return {key.removesuffix(".name"): value for key, value in dotted(run.config).items() if effect_of(key) != "records"}
 
 
@@ -86,7 +86,7 @@ def shown(value: object, most: int = 120) -> str:
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
-def folder_names(found: Sequence[Run]) -> list[str]:
+def folder_names(found: Sequence[RecordedRun]) -> list[str]:
     """Return a name for each run: its folder's, with as many parent folders as are needed to tell it from the others."""
     paths = [run.folder.parts for run in found]
     names = []

@@ -10,7 +10,7 @@ import numpy as np
 from PIL import Image
 
 from ganexp.cli.commands.pages import html
-from ganexp.logging.reading import Run
+from ganexp.logging.reading import RecordedRun
 
 WIDEST = 700
 """Larger pictures are scaled down to this many pixels on the longer side."""
@@ -26,7 +26,7 @@ class Shown:
     problems: list[str] = field(default_factory=list)
 
 
-def shown(run: Run, most: int) -> Shown:
+def shown(run: RecordedRun, most: int) -> Shown:
     """Return at most `most` pictures of each key, evenly spaced, the newest one always among them."""
     found = Shown()
     keys = dict.fromkeys(key for row in run.rows for key, value in row.items() if isinstance(value, str))

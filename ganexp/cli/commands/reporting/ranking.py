@@ -7,13 +7,13 @@ from ganexp.cli.commands.pages import html
 from ganexp.cli.commands.reporting import comparing
 from ganexp.compare import outcomes
 from ganexp.compare.ranking import MARKS, Place, Ranking, notes
-from ganexp.logging.reading import Run
+from ganexp.logging.reading import RecordedRun
 
 WIDTH, HEIGHT, MARGIN = 200, 16, 5
 """Dimensions of a drawn interval, in pixels."""
 
 
-def rankings(found: Sequence[Run], metric: str, direction: str) -> tuple[list[Ranking], str]:
+def rankings(found: Sequence[RecordedRun], metric: str, direction: str) -> tuple[list[Ranking], str]:
     """Return rankings by a key of the rows, and which values are best; runs that differ only in the seed form one group."""
     combinations = {id(run): group.name for group in comparing.grouped(found) for run in group.runs}
     names = comparing.folder_names(found)
