@@ -1,7 +1,7 @@
 """What flows through a GAN: batches, the objectives formed on them, and their gradients."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from torch import Tensor, nn
@@ -34,12 +34,15 @@ class Batch:
     Args:
         values: `(B, …)`: images, points or latents.
         conditions: Class labels and the like, `(B, …)` each; empty for an unconditional GAN.
-        latents: For samples straight from G, the latents that they were generated from, `(B·pack, latent_dim)`.
+        source: For samples straight from G, what G was given, such as latents `(B·pack, latent_dim)`; for real samples, their
+            own source, `(B, …)`, in data that have sources.
+        target: What G should make of the source of each sample, `(B, …)`, where that is known; it travels with the source.
     """
 
     values: Tensor
     conditions: tuple[Tensor, ...] = ()
-    latents: Tensor | None = None
+    source: Tensor | None = None
+    target: Tensor | None = None
 
     @classmethod
     def of(cls, values: "Batch | Tensor") -> "Batch":
@@ -51,22 +54,54 @@ class Batch:
 
     def detach(self) -> "Batch":
         """Return the same batch, cut off from its graph."""
-        return Batch(self.values.detach(), self.conditions, self.latents)
+        return replace(self, values=self.values.detach())
+
+    def map(self, change: Callable[[Tensor], Tensor]) -> "Batch":
+        """Return the batch with each of its tensors replaced by a function of it."""
+
+        def changed(held: Any) -> Any:
+            return tuple(map(change, held)) if isinstance(held, tuple) else None if held is None else change(held)
+
+        return Batch(*(changed(getattr(self, field.name)) for field in fields(self)))
+
+    def tensors(self) -> list[Tensor]:
+        """Return all of its tensors, in the order of the fields."""
+        kept: list[Tensor] = []
+        self.map(lambda one: kept.append(one) or one)  # type: ignore[func-returns-value]
+        return kept
 
     def split(self, size: int) -> list["Batch"]:
         """Return the batch in parts of at most `size`."""
-        parts = zip(self.values.split(size), *(one.split(size) for one in self.conditions), strict=True)
-        return [Batch(values, tuple(conditions)) for values, *conditions in parts]
+        count = len(self)
+
+        def part(start: int) -> "Batch":  # a pack of samples has several sources
+            return self.map(lambda one: one[start * len(one) // count : (start + size) * len(one) // count])
+
+        return [part(start) for start in range(0, count, size)]
 
 
 def scores_of(outputs: Tensor) -> Tensor:
-    """Return the scores, `(B,)`, from a discriminator's output: scores alone, or `(B, 1 + k)` with k further numbers each."""
+    """Return the scores from a discriminator's output: `(B,)`, or `(B, S)` where it scores S places of each sample.
+
+    The output is `(B,)`, `(B, 1 + k)` with k further numbers behind each score, or `(B, 1, S)`.
+    """
     return outputs if outputs.dim() == 1 else outputs[:, 0]
 
 
 def further_of(outputs: Tensor) -> Tensor:
     """Return the further numbers, `(B, k)`, that a discriminator returned behind its scores."""
     return outputs[:, 1:]
+
+
+def flat(outputs: Tensor) -> Tensor:
+    """Return what a discriminator returned, with the places of a map of scores in one dimension: `(B, 1, S)`."""
+    return outputs.flatten(2) if outputs.dim() > 3 else outputs
+
+
+def per_sample(outputs: Tensor) -> Tensor:
+    """Return one score for each sample, `(B,)`: the mean over its places, where a discriminator scores places."""
+    scores = scores_of(flat(outputs))
+    return scores if scores.dim() == 1 else scores.mean(1)
 
 
 Gradients = tuple[Tensor | None, ...]
@@ -79,8 +114,9 @@ class Objective:
 
     Args:
         loss: A scalar, without the penalty.
-        real_scores: `(B,)`, `(B, 1 + k)` where the loss reads further numbers, or None if it did not look at real samples.
-        fake_scores: `(B,)`, or `(B, 1 + k)` likewise.
+        real_scores: `(B,)`, `(B, 1 + k)` where the loss reads further numbers, `(B, 1, S)` where D scores S places of each
+            sample, or None if it did not look at real samples.
+        fake_scores: `(B,)`, `(B, 1 + k)` or `(B, 1, S)` likewise.
         penalty: A further scalar, if there is one.
     """
 

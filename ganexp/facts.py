@@ -55,6 +55,7 @@ class Facts:
         constant_steps: Whether `d_steps` and `g_steps` are the same in every iteration.
         scores: What D returns: `logit`, `energy`, or empty where that is not known.
         further: What D returns behind each score, by name; None where that is not known.
+        maps: Whether D returns a map of scores for each sample.
         batch_norm: Whether D has batch norm.
         against: The part of the data that generated samples are compared with: `train`, or `test`, which is held out.
         styles: Whether G makes its samples from styles.
@@ -79,6 +80,7 @@ class Facts:
     constant_steps: bool = True
     scores: str = ""
     further: str | None = None
+    maps: bool = False
     batch_norm: bool = False
     against: str = "train"
     styles: bool = False

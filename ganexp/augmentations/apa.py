@@ -43,5 +43,12 @@ class Apa(Adaptive):
     def shown_as_real(self, x: Batch, fake: Batch) -> Batch:
         shown = self.uniform(x.values) < self.p
         values = torch.where(shown, fake.values.detach(), x.values)
+
+        def mixed(made: Tensor | None, real: Tensor | None) -> Tensor | None:
+            if made is None or real is None:
+                return None
+            return torch.where(shown.view(-1, *[1] * (real.dim() - 1)), made, real)
+
         pairs = zip(fake.conditions, x.conditions, strict=True)
-        return Batch(values, tuple(torch.where(shown.flatten(), made, real) for made, real in pairs))
+        conditions = tuple(torch.where(shown.flatten(), made, real) for made, real in pairs)
+        return Batch(values, conditions, mixed(fake.source, x.source), mixed(fake.target, x.target))

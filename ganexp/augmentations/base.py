@@ -1,6 +1,7 @@
 """The contract of an augmentation."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import torch
@@ -71,7 +72,7 @@ class Augmentation(Drawing, Part):
         """Return a batch as D is to see it, under the same conditions."""
         images = batch.values.unflatten(1, (self.pack, -1)).flatten(0, 1)
         self.refuse(tuple(images.shape[1:]))
-        return Batch(self.transform(images).unflatten(0, (-1, self.pack)).flatten(1, 2), batch.conditions)
+        return replace(batch, values=self.transform(images).unflatten(0, (-1, self.pack)).flatten(1, 2))
 
     def shown_as_real(self, x: Batch, fake: Batch) -> Batch:
         """Return what D is told is real in its own updates: the real samples, by default."""

@@ -203,6 +203,7 @@ def _with_parts(choices: Choices, facts: Facts, parts: Parts, networks: tuple[nn
         constant_steps=parts.strategy.constant_steps,
         scores=declared_d.output,
         further=None if discriminator is None else declared_d.further,
+        maps=declared_d.maps,
         batch_norm=discriminator is not None and contract.has_batch_norm(discriminator),
         styles=declared_g.styles,
     )

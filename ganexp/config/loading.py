@@ -21,6 +21,7 @@ from ganexp.facts import UserError
 from ganexp.gan.packing import packed_shape
 from ganexp.logging.layout import RunFolder
 from ganexp.logging.reading import find, is_run, read
+from ganexp.networks.contract import declared
 from ganexp.printable import one_line
 from ganexp.prior import Prior
 from ganexp.sampling import Origin, Trained
@@ -144,7 +145,7 @@ def load_pair(
     """Load the generator and the discriminator of a run, as `load` and `load_discriminator` do, for samplers that D guides.
 
     Raises:
-        UserError: As for both; or D's scores are not the log of a ratio of densities, or are scores of packs.
+        UserError: As for both; or D's scores are not the log of a ratio of densities, or are scores of packs or places.
         UserError: As for both.
     """
     trained = load(place, trust=trust, device=device, averaged=averaged, standing=standing)
@@ -157,7 +158,13 @@ def load_pair(
         )
     if settings.get("pack", 1) != 1:
         raise UserError(f"pack={settings['pack']} has the discriminator score several samples at once: train with pack=1.")
-    return trained, load_discriminator(place, trust=trust, device=device, averaged=averaged)
+    discriminator = load_discriminator(place, trust=trust, device=device, averaged=averaged)
+    if declared(discriminator).maps:
+        raise UserError(
+            f"discriminator={name_of(settings['discriminator'])} scores places of a sample, and sampling by D needs one score "
+            "of each: train with discriminator=dcgan."
+        )
+    return trained, discriminator
 
 
 def _filled(name: str, make: Callable[[], nn.Module], stored: _Stored) -> nn.Module:

@@ -167,7 +167,7 @@ class Streamed(Feed):
         batch = self._fetch_aside(self._aside) if self._ahead is None else self._ahead
         current = torch.cuda.current_stream(self.device)
         current.wait_stream(self._aside)
-        for tensor in (batch.values, *batch.conditions):
+        for tensor in batch.tensors():
             tensor.record_stream(current)
         self._ahead = self._fetch_aside(self._aside)
         return batch

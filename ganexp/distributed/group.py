@@ -49,7 +49,7 @@ class DistributedProcesses(Processes):
             ValueError: The batch cannot be shared equally.
         """
         if isinstance(whole, Batch):
-            return Batch(self.own(whole.values), tuple(self.own(one) for one in whole.conditions))
+            return whole.map(self.own)
         size, left_over = divmod(len(whole), self.count)
         if left_over:
             raise ValueError(

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from ganexp.augmentations import Augmentation, NoAugmentation
-from ganexp.batch import Batch, Gradients, Objective, scores_of
+from ganexp.batch import Batch, Gradients, Objective, per_sample, scores_of
 from ganexp.distributed.processes import Processes
 from ganexp.gan.field import Field, refuse_once_differentiable
 from ganexp.gan.packing import packed
@@ -19,6 +19,7 @@ from ganexp.gan.passes import Passes, ends_in_sigmoid
 from ganexp.instruments.meter import Meter
 from ganexp.instruments.timer import timer_for
 from ganexp.losses import Loss
+from ganexp.losses.heads import over_heads
 from ganexp.optimizers.ownership import Optimized, refuse_foreign_parameters
 from ganexp.penalties import NoPenalty, Penalty, Seen
 from ganexp.prior import Prior
@@ -38,8 +39,8 @@ class GAN:
     Args:
         generator: Maps latents `(B, latent_dim)` to a batch shaped like the real one, never a view of its parameters,
             which G's own step would change.
-        discriminator: Maps a batch to scores `(B,)`, one per sample, or to `(B, 1 + k)` with k further numbers behind each
-            score, if the loss reads them.
+        discriminator: Maps a batch to scores `(B,)`, one per sample; to a map of scores, `(B, 1, …)`, one for each of several
+            places of a sample; or to `(B, 1 + k)` with k further numbers behind each score, if the loss reads them.
         loss: The two objectives, as functions of scores.
         optimizer_g, optimizer_d: Optimisers over the parameters of one network each.
         prior: Where latents come from.
@@ -86,7 +87,7 @@ class GAN:
         refuse_foreign_parameters(generator, discriminator, optimizer_g, optimizer_d)
         self.generator = generator
         self.discriminator = discriminator
-        self.loss = loss
+        self.loss = over_heads(loss, getattr(discriminator, "heads", ()))
         self.prior = prior
         self.processes = processes or Processes()
         self.batch_size = batch_size
@@ -165,16 +166,18 @@ class GAN:
         return self.score(fake, self.discriminator)
 
     def score(self, batch: Batch, discriminator: Callable[..., Tensor]) -> Tensor:
-        """Augment a batch and score it by D, or any other discriminator: `(B,)`, or `(B, 1 + k)` with what else the loss reads.
+        """Augment a batch and score it by D, or any other discriminator.
+
+        Return `(B,)`, `(B, 1, S)` where D scores S places of a sample, or `(B, 1 + k)` with what else the loss reads.
 
         Raises:
-            ValueError: There is not one score per sample, or what else the loss reads is missing.
+            ValueError: There are no such scores, or what else the loss reads is missing.
         """
         return self.processes.gather(self._passes.score(discriminator, self.augment(Batch.of(batch))))
 
     def score_unaugmented(self, batch: Batch) -> Tensor:
         """Score samples by D as they are, neither augmented nor gathered from other processes: one score for each pack."""
-        return scores_of(self._passes.score(self.discriminator, self.packed(batch)))
+        return per_sample(self._passes.score(self.discriminator, self.packed(batch)))
 
     def penalty_term(
         self,
@@ -381,7 +384,7 @@ class GAN:
 
     def _record_d(self, d: Objective, gradients: Gradients) -> None:
         assert d.real_scores is not None
-        real_scores, fake_scores = scores_of(d.real_scores.detach()), scores_of(d.fake_scores.detach())
+        real_scores, fake_scores = per_sample(d.real_scores.detach()), per_sample(d.fake_scores.detach())
         self.meter.record_d(d, gradients)
         self.penalty.advance(real_scores, fake_scores)
         self.augment.observe(real_scores)

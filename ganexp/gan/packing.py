@@ -1,5 +1,9 @@
 """Several samples side by side, for a discriminator that scores them together (Lin et al. 2018, PacGAN, section 3)."""
 
+from dataclasses import replace
+
+from torch import Tensor
+
 from ganexp.batch import Batch
 
 
@@ -21,4 +25,8 @@ def packed(batch: Batch, pack: int) -> Batch:
         raise ValueError(f"{len(batch)} samples do not fill packs of {pack}: choose a batch_size that pack divides")
     if batch.conditions:
         raise ValueError("samples with labels cannot be packed: choose pack=1 or conditional=false")
-    return Batch(batch.values.unflatten(0, (-1, pack)).flatten(1, 2), latents=batch.latents)
+
+    def folded(one: Tensor) -> Tensor:
+        return one.unflatten(0, (-1, pack)).flatten(1, 2)
+
+    return replace(batch, values=folded(batch.values), target=None if batch.target is None else folded(batch.target))

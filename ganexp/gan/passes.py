@@ -1,11 +1,12 @@
 """How a batch goes through a network: forward passes, in the precision that is asked for."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
 
-from ganexp.batch import Batch
+from ganexp.batch import Batch, flat
 from ganexp.gan.micro_batches import MicroBatches
 
 KEEPS_RANGE = (
@@ -47,13 +48,13 @@ class Passes:
 
     def generate(self, generator: Callable[..., Tensor], z: Batch) -> Batch:
         """Generate a batch from latents, under their conditions."""
-        return Batch(self._run(generator, z), z.conditions, z.values.detach())
+        return replace(z, values=self._run(generator, z), source=z.values.detach())
 
     def score(self, discriminator: Callable[..., Tensor], batch: Batch) -> Tensor:
-        """Score a batch, `(B,)`, or `(B, 1 + k)` with the k further numbers per sample that are asked for.
+        """Score a batch: `(B,)`, `(B, 1, S)` for S places of each sample, or `(B, 1 + k)` with k further numbers per sample.
 
         Raises:
-            NoScores: There is not one score per sample, or the further numbers are missing.
+            NoScores: There is neither one score per sample nor a map of them, or the further numbers are missing.
         """
         scores = self._run(discriminator, batch)
         if self.further:
@@ -62,14 +63,15 @@ class Passes:
                     f"the discriminator must return each sample's score and, for this loss, its {self.further} behind it, "
                     f"({len(batch)}, 1 + k) in all, and returned {tuple(scores.shape)}: see `reads` in ganexp/losses/base.py"
                 )
-        elif scores.shape != (len(batch),):
+        elif scores.shape != (len(batch),) and (scores.dim() < 3 or scores.shape[:2] != (len(batch), 1)):
             column = scores.shape == (len(batch), 1)
-            remedy = "end it with .squeeze(1)" if column else "end it with a layer that makes one number of what is left"
+            remedy = "end it with .squeeze(1)" if column else "end it with a layer that has one output channel"
             raise NoScores(
                 f"the discriminator must return one score per sample, {(len(batch),)} for a batch of shape "
-                f"{tuple(batch.values.shape)}, and returned {tuple(scores.shape)}: {remedy}"
+                f"{tuple(batch.values.shape)}, or a map of scores, {(len(batch), 1)} and its sides, and returned "
+                f"{tuple(scores.shape)}: {remedy}"
             )
-        return scores
+        return flat(scores)
 
     def _run(self, network: Callable[..., Tensor], batch: Batch) -> Tensor:
         if self.parts.count > 1 and isinstance(network, nn.Module):

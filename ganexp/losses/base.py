@@ -13,7 +13,8 @@ class Loss(nn.Module, Part):
     """Two objectives on scores of shape `(B,)`, one score per image. A loss never sees networks or images.
 
     A loss that `reads` further numbers from D is given `(B, 1 + k)` throughout: each image's score, and k numbers behind it;
-    `ganexp.batch.scores_of` and `further_of` separate them.
+    `ganexp.batch.scores_of` and `further_of` separate them. From a D that scores S places of each image a loss is given
+    `(B, 1, S)`: it acts on each place as it does on an image, and takes its means over batch and places.
 
     D minimises `d_loss`, G minimises `g_loss`; means run over the batch, whose size is read from the scores. What a
     loss remembers lives in buffers, on the device, and is checkpointed with the networks.
@@ -66,6 +67,9 @@ class Loss(nn.Module, Part):
                 f"needs a discriminator that returns {kinds} scores, and this one returns {run.scores} scores",
                 f"{kinds} scores",
             )
+        if self.reads and run.maps:
+            reason = f"reads the {self.reads} of each sample, and the discriminator scores places of a sample, each alone"
+            raise Misfit(reason, discriminator="began" if "energy" in self.accepts else "dcgan")
         if run.further not in (None, self.reads):
             returned = f"returns the {run.further} of each sample" if run.further else "returns scores alone"
             wanted = f"reads the {self.reads} of each sample" if self.reads else "reads scores alone"

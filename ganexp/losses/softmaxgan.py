@@ -17,7 +17,7 @@ class SoftmaxGAN(Loss):
     Both are invariant to a shift of all scores, so nothing holds the scores' mean: `score/real` and `score/fake` show where
     it drifts. Here the scores are shifted so that the lowest one, which has most of the mass, is 0: without that, the
     softmax loses digits as the mean drifts away. L_D is at least ln B and L_G at least ln 2B: the excesses over these
-    floors are logged.
+    floors are logged. Where D scores places of each sample, B counts the places of the batch.
     """
 
     accepts = frozenset({"logit", "energy"})
@@ -29,18 +29,18 @@ class SoftmaxGAN(Loss):
     }
 
     def d_loss(self, real: Tensor, fake: Tensor) -> Tensor:
-        scores = _from_lowest(torch.cat([real, fake]))
-        return scores[: len(real)].mean() + (-scores).logsumexp(0)
+        scores = _from_lowest(torch.cat([real.flatten(), fake.flatten()]))
+        return scores[: real.numel()].mean() + (-scores).logsumexp(0)
 
     def g_loss(self, real: Tensor | None, fake: Tensor) -> Tensor:
         assert real is not None
-        scores = _from_lowest(torch.cat([real, fake]))
+        scores = _from_lowest(torch.cat([real.flatten(), fake.flatten()]))
         return scores.mean() + (-scores).logsumexp(0)
 
     def measurements(self, real: Tensor, fake: Tensor) -> dict[str, Tensor]:
         return {
-            "softmaxgan/d_excess": self.d_loss(real, fake) - math.log(len(real)),
-            "softmaxgan/g_excess": self.g_loss(real, fake) - math.log(len(real) + len(fake)),
+            "softmaxgan/d_excess": self.d_loss(real, fake) - math.log(real.numel()),
+            "softmaxgan/g_excess": self.g_loss(real, fake) - math.log(real.numel() + fake.numel()),
         }
 
 

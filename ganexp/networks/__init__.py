@@ -10,6 +10,10 @@ A discriminator may return further numbers after each score, `(B, 1 + k)`, and t
 `class_loss`, the cross-entropy of the sample's own label, or `code`, an autoencoder's code. Losses say in `reads` what they
 need, and `reads` and `further` have to agree.
 
+A discriminator may score several places of a sample: it returns `(B, 1, …)`, a map of scores, and sets `maps = True`. Several
+discriminators in one return their places behind each other, `(B, 1, S)`, and say in `heads` how many places each has: the loss
+is then averaged over them with equal shares.
+
 Networks that can be conditional have a keyword argument `classes`, which the run sets; with it, `forward` takes labels `(B,)`
 as its second argument.
 
@@ -22,6 +26,7 @@ from ganexp.networks.dcgan import DCGANDiscriminator, DCGANGenerator
 from ganexp.networks.maxout import MaxoutDiscriminator
 from ganexp.networks.minibatch_deviation import MinibatchDeviation
 from ganexp.networks.mlp import MLPDiscriminator, MLPGenerator
+from ganexp.networks.patch import MultiscaleDiscriminator, PatchDiscriminator
 from ganexp.networks.r3gan import R3GANDiscriminator, R3GANGenerator
 from ganexp.networks.resnet import ResNetDiscriminator, ResNetGenerator
 from ganexp.networks.stylegan2 import StyleGAN2Discriminator, StyleGAN2Generator
@@ -37,6 +42,8 @@ __all__ = [
     "MLPGenerator",
     "MaxoutDiscriminator",
     "MinibatchDeviation",
+    "MultiscaleDiscriminator",
+    "PatchDiscriminator",
     "R3GANDiscriminator",
     "R3GANGenerator",
     "ResNetDiscriminator",

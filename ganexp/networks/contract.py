@@ -20,6 +20,7 @@ class Declaration:
     Args:
         output: What a discriminator's scores are, `logit` or `energy`: the attribute `output`.
         further: What a discriminator returns after each score, by name: the attribute `further`.
+        maps: Whether a discriminator returns a map of scores for each sample: the attribute `maps`.
         reconstruct: The method `reconstruct(x)`, which returns samples as an autoencoder reconstructs them; None without one.
         reads_labels: Whether the constructor takes `classes`, and `forward` labels as its second argument.
         styles: Whether a generator makes its samples from styles, by the methods `styles` and `synthesis`.
@@ -28,6 +29,7 @@ class Declaration:
 
     output: str
     further: str
+    maps: bool
     reconstruct: Any
     reads_labels: bool
     styles: bool
@@ -40,6 +42,7 @@ def declared(network: nn.Module | Callable[..., nn.Module]) -> Declaration:
     return Declaration(
         output=getattr(network, "output", "logit"),
         further=getattr(network, "further", ""),
+        maps=bool(getattr(network, "maps", False)),
         reconstruct=getattr(network, "reconstruct", None),
         reads_labels="classes" in inspect.signature(kind).parameters,
         styles=hasattr(network, "styles") and hasattr(network, "synthesis"),

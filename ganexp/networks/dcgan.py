@@ -50,7 +50,7 @@ class DCGANGenerator(nn.Module):
             layers += [nn.ConvTranspose2d(before, after, 4, stride=2, padding=1, bias=not batch_norm)]
         layers += [*_normalized_relu(width, batch_norm, classes), nn.ConvTranspose2d(width, shape[0], 4, stride=2, padding=1)]
         sequence = ConditionalSequential if classes and batch_norm else nn.Sequential
-        self.layers = sequence(*layers, nn.Tanh()).apply(_initialize)
+        self.layers = sequence(*layers, nn.Tanh()).apply(initialize)
 
     def forward(self, z: Tensor, *labels: Tensor) -> Tensor:
         """Map `(B, latent_dim)`, and labels `(B,)` in a conditional GAN, to images `(B, C, H, W)` in [-1, 1]."""
@@ -101,7 +101,7 @@ class DCGANDiscriminator(nn.Module):
             layers += [nn.LeakyReLU(0.2)]
         last: nn.Module = nn.Conv2d(channels[-1] + minibatch_deviation, 1, (height, side))
         layers += [nn.Sequential(MinibatchDeviation(), last) if minibatch_deviation else last, nn.Flatten(0)]
-        self.layers = nn.Sequential(*layers).apply(_initialize)
+        self.layers = nn.Sequential(*layers).apply(initialize)
         if self.classifier is not None:
             nn.init.normal_(self.classifier.linear.weight, 0.0, 0.02)
         if spectral_norm:
@@ -127,7 +127,7 @@ def _normalized_relu(channels: int, batch_norm: bool, classes: int) -> list[nn.M
     return [ConditionalBatchNorm2d(channels, classes) if classes else nn.BatchNorm2d(channels), nn.ReLU()]
 
 
-def _initialize(module: nn.Module) -> None:
+def initialize(module: nn.Module) -> None:
     """Draw weights from N(0, 0.02²), as in section 4 of the paper, and batch-norm gains around 1."""
     if isinstance(module, (nn.Conv2d, nn.ConvTranspose2d)):
         nn.init.normal_(module.weight, 0.0, 0.02)

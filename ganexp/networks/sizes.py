@@ -17,7 +17,7 @@ def halvings(shape: tuple[int, ...]) -> int:
     Raises:
         ValueError: The shape is not that of a square image whose side is a power of two and at least 16.
     """
-    height, width = _sides(shape)
+    height, width = sides(shape)
     if height != width or height < 16 or height & (height - 1):
         raise ValueError(
             f"shape should be one of 16×16, 32×32, 64×64, …, not {height}×{width}; set dataset.image_size, resize in a dataset "
@@ -32,7 +32,7 @@ def first_map(shape: tuple[int, ...]) -> tuple[int, int]:
     Raises:
         ValueError: The sides are not powers of two, or one is less than 16.
     """
-    height, width = _sides(shape)
+    height, width = sides(shape)
     if min(height, width) < 16 or height & (height - 1) or width & (width - 1):
         raise ValueError(
             f"shape should have sides that are powers of two, 16 or more, such as 16×16 or 32×64, not {height}×{width}; set "
@@ -53,7 +53,7 @@ def planned(shape: tuple[int, ...], plans: Mapping[int, Plan]) -> Plan:
     Raises:
         ValueError: The shape is not that of a square image, or there is no plan for its side.
     """
-    height, width = _sides(shape)
+    height, width = sides(shape)
     if height != width or height not in plans:
         sizes = ", ".join(f"{side}×{side}" for side in plans)
         raise ValueError(
@@ -63,7 +63,12 @@ def planned(shape: tuple[int, ...], plans: Mapping[int, Plan]) -> Plan:
     return plans[height]
 
 
-def _sides(shape: tuple[int, ...]) -> tuple[int, int]:
+def sides(shape: tuple[int, ...]) -> tuple[int, int]:
+    """Return height and width of an image.
+
+    Raises:
+        ValueError: The shape is not that of an image.
+    """
     if len(shape) != 3:
         raise ValueError(f"shape should be that of an image, (C, H, W), not {shape}; choose the mlp networks")
     return shape[1], shape[2]

@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
-from ganexp.batch import Batch, Discriminator, scores_of
+from ganexp.batch import Batch, Discriminator, flat, scores_of
 from ganexp.distributed.processes import Processes
 from ganexp.facts import Facts, Misfit, Part
 from ganexp.streams import Drawing
@@ -21,7 +21,7 @@ class Seen:
     """What was already computed for D's loss, and where fakes come from.
 
     Args:
-        real_scores, fake_scores: D's scores of the samples that the penalty is given, `(B,)`, with their graph.
+        real_scores, fake_scores: D's scores of the samples that the penalty is given, `(B,)` or `(B, S)`, with their graph.
         generate: Maps latents, under their conditions, to samples as D scores them, in the precision of the loss's own fakes.
         score: Maps such samples to scores, `(B,)`, as those of the loss were computed: after the augmentation, and in the same
             precision. Scores that are compared with `real_scores` or `fake_scores` come from here.
@@ -116,7 +116,7 @@ class Penalty(Drawing, Part):
         """Update the penalty's own state, if it has any; called after each update of D, but not after a look-ahead step.
 
         Args:
-            real_scores: The update's scores of the global batch, `(B,)`, without a graph.
+            real_scores: The update's scores of the global batch, `(B,)`, each the mean over its places, without a graph.
             fake_scores: Likewise.
         """
 
@@ -129,5 +129,5 @@ class NoPenalty(Penalty):
 
 
 def scored(discriminator: Discriminator, batch: Batch) -> Tensor:
-    """Return the scores of a batch, `(B,)`."""
-    return scores_of(discriminator(batch.values, *batch.conditions))
+    """Return the scores of a batch, `(B,)`, or `(B, S)` where D scores S places of each sample."""
+    return scores_of(flat(discriminator(batch.values, *batch.conditions)))

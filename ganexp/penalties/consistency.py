@@ -1,6 +1,7 @@
 """Penalties that make scores the same for samples that should look the same to D."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Annotated, ClassVar
 
@@ -77,7 +78,7 @@ class Consistency(Penalty):
 
     def difference(self, score: Score, batch: Batch, scores: Tensor) -> Tensor:
         """Return the squared difference between each sample's score and its score after T, `(B,)`."""
-        return (scores - score(Batch(self.moved.transform(batch.values), batch.conditions))).square()
+        return (scores - score(replace(batch, values=self.moved.transform(batch.values)))).square()
 
 
 class BalancedConsistency(Consistency):
@@ -155,11 +156,12 @@ class LatentConsistency(Penalty):
 
     def _nearby(self, fake: Batch) -> Batch:
         """Return latents near those of a batch that comes straight from G, under its conditions."""
-        z = fake.latents
+        z = fake.source
         if z is None:
             raise ValueError(
                 "latent consistency compares samples with those of latents nearby, and D is shown fakes from a buffer: choose "
                 "a wrapper list without replay"
             )
         drawn = torch.empty(self.processes.count * len(z), z.shape[1], device=z.device, dtype=z.dtype)
-        return Batch(z + self.processes.own(drawn.normal_(0, self.noise, generator=self.rng)), fake.conditions)
+        near = z + self.processes.own(drawn.normal_(0, self.noise, generator=self.rng))
+        return replace(fake, values=near, source=None)

@@ -1,5 +1,6 @@
 """Penalties on the gradient of D with respect to its input: at real samples, at generated ones, between or around them."""
 
+from dataclasses import replace
 from typing import Annotated
 
 import torch
@@ -7,7 +8,7 @@ from annotated_types import Ge, Gt
 from torch import Tensor
 from torch.nn.functional import relu
 
-from ganexp.batch import Batch, Discriminator, scores_of
+from ganexp.batch import Batch, Discriminator, per_sample
 from ganexp.penalties.base import Demand
 from ganexp.penalties.lazy import Lazy
 from ganexp.ranges import checked
@@ -101,7 +102,7 @@ class Dragan(OneCentred):
         share = self.uniform(real, *[1] * (real.dim() - 1))
         spread = self.processes.gather(real).std(unbiased=False)
         delta = share * self.noise * spread * self.uniform(real, *real.shape[1:])
-        return super().__call__(discriminator, Batch(real + delta, x.conditions), fake)
+        return super().__call__(discriminator, replace(x, values=real + delta), fake)
 
 
 class GradientPenalty(OfGradient):
@@ -116,7 +117,7 @@ class GradientPenalty(OfGradient):
         refuse_unpaired("the gradient penalty", x, fake)
         real, made = x.values, fake.values
         between = torch.lerp(made, real, self.uniform(real, *[1] * (real.dim() - 1)))
-        return self.cost(norms(discriminator, Batch(between, x.conditions)))
+        return self.cost(norms(discriminator, replace(x, values=between)))
 
     def cost(self, norm: Tensor) -> Tensor:
         """Return what each gradient's norm costs, `(B,)`."""
@@ -171,7 +172,7 @@ def score_gradients(discriminator: Discriminator, at: Batch) -> Tensor:
     """
     values = at.values if at.values.requires_grad else at.values.detach().requires_grad_()
     values = values.view_as(values)  # weights cannot depend on a new view; counting operations fails for leaves
-    (gradient,) = torch.autograd.grad(scores_of(discriminator(values, *at.conditions)).sum(), values, create_graph=True)
+    (gradient,) = torch.autograd.grad(per_sample(discriminator(values, *at.conditions)).sum(), values, create_graph=True)
     return gradient.flatten(1)
 
 

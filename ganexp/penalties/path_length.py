@@ -74,11 +74,11 @@ class PathLength(Penalty):
     def g_term(self, generator: nn.Module, fake: Batch, generate: Callable[[Batch], Batch]) -> Tensor | None:
         if self.passed["updates"] % self.every:
             return None
-        if fake.latents is None:
+        if fake.source is None:
             raise ValueError("path lengths are those of G's own latents, and these fakes come without")
-        count = max(1, min(round(self.share * len(fake.latents)), len(fake.latents)))
-        spread = torch.arange(count, device=fake.latents.device) * len(fake.latents) // count
-        some = (one.index_select(0, spread) for one in (fake.latents, *fake.conditions))
+        count = max(1, min(round(self.share * len(fake.source)), len(fake.source)))
+        spread = torch.arange(count, device=fake.source.device) * len(fake.source) // count
+        some = (one.index_select(0, spread) for one in (fake.source, *fake.conditions))
         lengths = self.lengths(cast(Styled, generator), *some)
         self._next = torch.lerp(self.processes.gather(lengths.detach()).mean().to(self.mean), self.mean, self.decay)
         return self.every * self.weight * (lengths - self._next.to(lengths)).square().mean()

@@ -5,7 +5,8 @@ A loss here depends on a generated image only through its own score s_i, so
     ∂L_G/∂image_i = (∂L_G/∂s_i ÷ ∂L_D/∂s_i) · ∂L_D/∂image_i
 
 wherever images do not interact inside D: one backward pass of D's loss yields D's gradients and, rescaled per image, G's.
-Where they do interact, the same holds if the ratio is one number for the whole batch (minimax, WGAN, BEGAN).
+Where they do interact, or D scores several places of an image, the same holds if the ratio is one number for the whole batch
+(minimax, WGAN, BEGAN).
 
 Departure from the paper: the ratio does not exist where ∂L_D/∂s_i = 0 (hinge with a saturated fake, least squares at
 s = 0, BEGAN at k_t = 0). Here the pass is seeded with c_i = ∂L_D/∂s_i where |c_i| ≥ τ and with τ elsewhere, and rescaled
@@ -69,7 +70,9 @@ def gradients_in_one_pass(gan: GAN, fake: Batch, d: Objective, g: Objective) -> 
     with gan.phase("d"):
         by_real, by_fake = torch.autograd.grad(d.loss, (d.real_scores, d.fake_scores))
         (g_by_fake,) = torch.autograd.grad(g.loss, g.fake_scores)
-        seeds, scales = seeds_and_scales(gan.loss, by_fake, g_by_fake)
+        refuse_ratios_of_places(gan.loss, by_fake)
+        seeds, scales = seeds_and_scales(gan.loss, by_fake.flatten(), g_by_fake.flatten())
+        seeds, scales = seeds.view_as(by_fake), scales.view(len(by_fake), -1)[:, 0]
         parameters = gan.d_parameters
         *own, by_image = torch.autograd.grad(
             (d.real_scores, d.fake_scores),
@@ -125,6 +128,15 @@ def refuse_further_numbers(loss: Loss) -> None:
         raise ValueError(
             f"one_stage is exact only for losses of one score per image, and {type(loss).__name__} also reads D's "
             f"{loss.reads}: take strategy=joint"
+        )
+
+
+def refuse_ratios_of_places(loss: Loss, scores: Tensor) -> None:
+    """Refuse a map of scores, whose places depend on one image, unless the loss has one ratio for all of them."""
+    if scores.dim() > 1 and scores[0].numel() > 1 and not loss.uniform_ratio:
+        raise ValueError(
+            f"one_stage with {type(loss).__name__} is exact only for one score per image, and this discriminator scores "
+            f"{scores[0].numel()} places of each: take strategy=joint, or a discriminator that returns one score"
         )
 
 

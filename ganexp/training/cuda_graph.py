@@ -162,7 +162,7 @@ class Recorded(Step):
     def _record(self, recorder: CudaRecorder, turn: Hashable) -> None:
         counters, kept = self._counters(), self.strategy.state_dict()
         before = [counter.copy() for counter in counters]
-        batches = [Batch(b.values.clone(), tuple(one.clone() for one in b.conditions)) for b in self._met[turn]]
+        batches = [batch.map(torch.clone) for batch in self._met[turn]]
         streams = [*self.gan.prior.streams, *self.gan.penalty.streams(), *self.gan.augment.streams()]
         try:
             self.gan.timer.freeze("d", "g")  # phases within a graph cannot be timed
@@ -222,7 +222,7 @@ def _first(error: BaseException) -> BaseException:
 
 
 def _copy_into(place: Batch, batch: Batch) -> None:
-    for kept, new in zip((place.values, *place.conditions), (batch.values, *batch.conditions), strict=True):
+    for kept, new in zip(place.tensors(), batch.tensors(), strict=True):
         if new.shape != kept.shape:
             raise ValueError(
                 f"a batch of shape {tuple(new.shape)} came after those of shape {tuple(kept.shape)}: with cuda_graph "

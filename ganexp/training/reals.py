@@ -182,16 +182,19 @@ class Reals:
 
     def _batch(self, batch: Any) -> Batch:
         first = batch[0] if isinstance(batch, (tuple, list)) and batch else batch
-        # not by getattr(first, "values"): a Tensor has a method of that name
-        images, conditions = (first.values, first.conditions) if isinstance(first, Batch) else (first, ())
+        given = Batch.of(first)
+        images = given.values
         if not isinstance(images, Tensor) or images.dim() == 0 or not images.is_floating_point():
             found = f"{images.dtype} of shape {tuple(images.shape)}" if isinstance(images, Tensor) else type(images).__name__
             raise ValueError(
                 f"a batch of reals must be a tensor of floats, ({self.batch_size}, …), images in [-1, 1], alone or before its "
                 f"labels, not {found}"
             )
-        values = images.to(self.device, self.dtype, non_blocking=True)
-        return Batch(values, tuple(one.to(self.device, non_blocking=True) for one in conditions))
+
+        def moved(one: Tensor) -> Tensor:
+            return one.to(self.device, self.dtype if one.is_floating_point() else None, non_blocking=True)
+
+        return given.map(moved)
 
     def _wrong_size(self, found: object) -> str:
         return (

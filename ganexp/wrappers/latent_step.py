@@ -1,13 +1,14 @@
 """A wrapper that moves latents towards what D takes for real, before both networks learn from them."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Annotated
 
 import torch
 from annotated_types import Ge, Gt
 
-from ganexp.batch import Batch, scores_of
+from ganexp.batch import Batch, per_sample
 from ganexp.facts import Facts, Misfit
 from ganexp.gan import GAN
 from ganexp.ranges import checked
@@ -69,9 +70,9 @@ class LatentStep(Wrapper):
         through = self.through and torch.is_grad_enabled()
         with torch.enable_grad():
             z = drawn.values.detach().requires_grad_()
-            fake = gan.generate(Batch(z, drawn.conditions))
+            fake = gan.generate(replace(drawn, values=z))
             with gan.phase("g"):
-                f = scores_of(gan.score(fake, apart(gan.discriminator))).sum()
+                f = per_sample(gan.score(fake, apart(gan.discriminator))).sum()
                 (g,) = torch.autograd.grad(-f if gan.loss.low_is_real else f, z, create_graph=through)
         if through:
             gan.need_second_derivatives("latent_step", [g])
@@ -80,4 +81,4 @@ class LatentStep(Wrapper):
         moved = drawn.values + self.alpha * g
         if gan.prior.distribution == "uniform":
             moved = moved.clamp(-1, 1)
-        return Batch(moved, drawn.conditions)
+        return replace(drawn, values=moved)

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Annotated, Any
 
@@ -102,7 +103,7 @@ class Replay(Remembering):
         if filled < self.size:
             for kept, one in zip(self.kept, new, strict=True):
                 kept[filled : filled + batch_size].copy_(one[: self.size - filled])
-            return Batch(fake.values, fake.conditions)  # as later, without their latents
+            return replace(fake, source=None, target=None)  # as later: the buffer does not keep what its fakes were made from
         taken, replaced = (_places(others, new[0].new_empty(self.size), rng) for _ in range(2))
         shown = [torch.cat([one[: batch_size - others], kept[taken]]) for kept, one in zip(self.kept, new, strict=True)]
         for kept, one in zip(self.kept, new, strict=True):

@@ -9,7 +9,7 @@ import torch
 from annotated_types import Ge, Gt, Le
 from torch import Tensor
 
-from ganexp.batch import Batch, scores_of
+from ganexp.batch import Batch, per_sample
 from ganexp.facts import Facts, Misfit
 from ganexp.gan import GAN
 from ganexp.losses import Loss
@@ -156,6 +156,6 @@ class Balanced(Remembering):
 def on_right_side(loss: Loss, real: Tensor, fake: Tensor) -> Tensor:
     """Return how many samples, real and generated, lie on the right side of a loss's boundary, a scalar."""
     assert loss.boundary is not None
-    above_real, above_fake = ((scores_of(scores) > loss.boundary).sum() for scores in (real, fake))
+    above_real, above_fake = ((per_sample(scores) > loss.boundary).sum() for scores in (real, fake))
     right = above_real + len(fake) - above_fake
     return len(real) + len(fake) - right if loss.low_is_real else right

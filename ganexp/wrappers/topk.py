@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar
 from annotated_types import Ge, Gt, Le, Lt
 from torch import Tensor, nn
 
-from ganexp.batch import Batch, scores_of
+from ganexp.batch import Batch, per_sample
 from ganexp.facts import Facts, Misfit
 from ganexp.gan import GAN
 from ganexp.losses import Loss
@@ -20,6 +20,7 @@ class TopK(Remembering):
     k = max(γⁿ, ν) · B, rounded, after n falls: as in the paper, from the whole batch down to the share ν. Real scores, where
     G's loss compares with them, are those of the whole batch; a loss on pairs keeps the chosen fakes' partners. D's objective,
     scores in the log and a loss's own state see all fakes. B counts the fakes, or packs of them, of all processes together.
+    Where D scores places, a fake's score is the mean over its own.
 
     Departures: k falls every `every` iterations, in the paper every epoch. Fakes are chosen by the scores that the objective is
     formed on, augmentation included.
@@ -74,7 +75,7 @@ class TopK(Remembering):
             k = self.k(len(fake), self.iterations)
             if k == len(fake):
                 return loss.g_loss(real, fake)
-            chosen = scores_of(fake.detach()).topk(k, largest=not loss.low_is_real).indices
+            chosen = per_sample(fake.detach()).topk(k, largest=not loss.low_is_real).indices
             if real is not None and loss.pairs:
                 real = real.index_select(0, chosen)
             return loss.g_loss(real, fake.index_select(0, chosen))

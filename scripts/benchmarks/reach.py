@@ -46,7 +46,7 @@ class Pretended(Processes):
     def own(self, whole: Whole) -> Whole:
         """Return the first share."""
         if isinstance(whole, Batch):
-            return Batch(self.own(whole.values), tuple(map(self.own, whole.conditions)))
+            return whole.map(self.own)
         return whole[: len(whole) // self.count]
 
     def gather(self, share: Tensor) -> Tensor:

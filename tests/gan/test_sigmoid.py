@@ -22,10 +22,11 @@ class Discriminator(nn.Module):
 ENDS = {
     "module": lambda x: nn.Sigmoid()(x.flatten(1).sum(1)),
     "function, then shape": lambda x: torch.sigmoid(x.sum(2)).view(-1, 1).squeeze(1),
+    "map": torch.sigmoid,
     "patches": lambda x: torch.sigmoid(x).flatten(1).mean(1),
     "hard": lambda x: nn.functional.hardsigmoid(x.mean((1, 2))),
 }
-OTHERS = {"linear": lambda x: x.mean((1, 2)), "logit": lambda x: torch.sigmoid(x).logit().mean((1, 2))}
+OTHERS = {"map": lambda x: x, "linear": lambda x: x.mean((1, 2)), "logit": lambda x: torch.sigmoid(x).logit().mean((1, 2))}
 
 
 def warned(end, loss, caplog):

@@ -136,7 +136,7 @@ def test_path_lengths_are_those_of_a_dense_jacobian():
     for one in (penalty, again):
         one.begin(0, torch.device("cpu"))
     z = torch.randn(4, 3, dtype=torch.float64)
-    fake = Batch(G(z), (), z)
+    fake = Batch(G(z), source=z)
     y = torch.empty(2, 1, 16, 16, dtype=torch.float64).normal_(generator=again.rng) / 16
     lengths = []
     for i in range(2):

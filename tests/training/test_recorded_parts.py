@@ -26,6 +26,7 @@ PARTS = [
     ["penalty=[r1]", "penalty.r1.every=3"],
     ["wrapper=[lookahead]", "wrapper.lookahead.every=2"],
     ["wrapper=[warm_up]", "wrapper.warm_up.first=2", "wrapper.warm_up.every=3", "wrapper.warm_up.many=3"],
+    ["discriminator=multiscale", "loss=softmaxgan", "penalty=r1"],
     ["conditional=true"],
     [*CLASSIFIER, "loss@loss.base=hinge", "discriminator=mlp"],
     ["loss=ebgan", "loss.pulling_away=0.1", "discriminator=began", "discriminator.returns_code=true"],

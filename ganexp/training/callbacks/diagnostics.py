@@ -1,6 +1,7 @@
 """Early symptoms of collapse, divergence and over-fitting, from a few forward passes."""
 
 import math
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -40,7 +41,7 @@ class Diagnostics(Callback):
     def __call__(self, run: Run) -> Row:
         gan, average = run.gan, run.step.average.generator
         last = run.reals.last  # with several processes one share of the batch, which all of them gather
-        whole = Batch(gan.processes.gather(last.values), tuple(map(gan.processes.gather, last.conditions)))
+        whole = last.map(gan.processes.gather)
         if not run.loggers:
             return {}
         real, held_out = _first(whole, gan.pack), self.held_out
@@ -49,7 +50,7 @@ class Diagnostics(Callback):
         z = gan.prior.measured(len(real))
         with looking(gan.prior, average, gan.generator, gan.discriminator):
             found = diversity(made(average, z), real.values)
-            fake = Batch(made(gan.generator, z), z.conditions)
+            fake = replace(z, values=made(gan.generator, z), source=z.values)
             found |= accuracies(gan, real, fake, held_out)
         return {key: value for key, value in found.items() if math.isfinite(value)}
 

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Literal
 
 from torch import Tensor, nn
@@ -114,10 +115,10 @@ def standing(generator: nn.Module, prior: Prior, batches: int) -> nn.Module:
         norm.train()
     device = next(generator.parameters()).device
     for z in prior.standing(batches * BATCH).split(BATCH):
-        made(generator, Batch(z.values.to(device), tuple(one.to(device) for one in z.conditions)))
+        made(generator, z.map(lambda one: one.to(device)))
     return generator.eval()
 
 
 def _labelled(generator: nn.Module, z: Batch) -> Batch:
     """Return the samples that a generator makes from latents, with their labels."""
-    return Batch(made(generator, z), z.conditions)
+    return replace(z, values=made(generator, z), source=z.values)

@@ -65,9 +65,9 @@ def test_the_discriminator_decides_by_either_method(copy, capsys):
 
 
 def test_scores_that_are_no_logits_are_refused(tmp_path):
-    for key in ("loss=hinge", "pack=2"):
+    for key, *further in (["loss=hinge"], ["pack=2"], ["discriminator=patch", "discriminator.layers=1"]):
         folder = tmp_path / key
-        ganexp.build(composed(*SMALL, "logger=[]", "batch_size=8", "iterations=1", key), folder).fit()
+        ganexp.build(composed(*SMALL, "logger=[]", "batch_size=8", "iterations=1", key, *further), folder).fit()
         with pytest.raises(SystemExit, match=rf"\AError: {key} [^\n]*\Z"):
             call("sample", folder, "--method", "langevin")
 

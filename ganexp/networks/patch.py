@@ -1,0 +1,113 @@
+"""Discriminators that score patches of an image (Isola et al. 2017), at one scale or at several (Wang et al. 2018)."""
+
+import itertools
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import avg_pool2d
+from torch.nn.utils.parametrizations import spectral_norm
+
+from ganexp.facts import Misfit
+from ganexp.networks.dcgan import initialize
+from ganexp.networks.sizes import Depth, Width, sides
+from ganexp.ranges import checked
+
+Norm = Literal["none", "batch", "instance", "spectral"]
+"""What follows each layer but the first and the last; or `spectral`: each weight is divided by its spectral norm."""
+
+
+class PatchDiscriminator(nn.Module):
+    """PatchGAN: one logit for each of many overlapping patches of an image (Isola et al. 2017, section 3.2.2).
+
+    `layers` 4×4 convolutions of stride 2 and two of stride 1, with leaky ReLU 0.2 between them. Three layers see patches of
+    70×70 pixels, two of 34×34, one of 16×16. The map has `side // 2**layers - 2` places along each side.
+
+    Departure: no norm by default, as batch norm lets images of a batch see each other; the paper has batch norm.
+
+    Args:
+        shape: `(C, H, W)` with sides of at least 3 · 2^`layers`.
+        width: Channels of the first layer; each later layer has twice as many, up to 8 · `width`.
+        layers: How often the side is halved.
+        norm: `none`, `batch`, `instance` (without weights, as in CycleGAN) or `spectral`.
+    """
+
+    output = "logit"
+    maps = True
+
+    @checked
+    def __init__(self, shape: tuple[int, ...], *, width: Width = 64, layers: Depth = 3, norm: Norm = "none") -> None:
+        super().__init__()
+        map_sides(shape, layers)
+        channels = [shape[0]] + [width * min(8, 2**i) for i in range(layers + 1)]
+        made: list[nn.Module] = []
+        for i, (before, after) in enumerate(itertools.pairwise(channels)):
+            normalized = i > 0 and norm in ("batch", "instance")
+            made.append(nn.Conv2d(before, after, 4, stride=2 if i < layers else 1, padding=1, bias=i == 0 or norm != "batch"))
+            if normalized:
+                made.append(nn.BatchNorm2d(after) if norm == "batch" else nn.InstanceNorm2d(after))
+            made.append(nn.LeakyReLU(0.2))
+        made.append(nn.Conv2d(channels[-1], 1, 4, padding=1))
+        self.layers = nn.Sequential(*made).apply(initialize)
+        if norm == "spectral":
+            for layer in self.layers:
+                if isinstance(layer, nn.Conv2d):
+                    spectral_norm(layer)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map images `(B, C, H, W)` to logits `(B, 1, h, w)`."""
+        return self.layers(x)
+
+
+class MultiscaleDiscriminator(nn.Module):
+    """Several patch discriminators, each at half the side of the one before (Wang et al. 2018, pix2pixHD, section 3.2).
+
+    The side is halved by means over 3×3 pixels, as in the authors' code. The loss is the mean of that of each, however many
+    places it scores; the authors take the sum.
+
+    Args:
+        shape: `(C, H, W)`, whose sides at the smallest scale are at least 3 · 2^`layers`.
+        width, layers, norm: As in `PatchDiscriminator`.
+        scales: How many discriminators there are.
+    """
+
+    output = "logit"
+    maps = True
+
+    @checked
+    def __init__(
+        self, shape: tuple[int, ...], *, width: Width = 64, layers: Depth = 3, norm: Norm = "none", scales: Depth = 2
+    ) -> None:
+        super().__init__()
+        height, side = sides(shape)
+        smaller = [(shape[0], -(-height // 2**i), -(-side // 2**i)) for i in range(scales)]
+        try:
+            places = [map_sides(one, layers) for one in smaller]
+        except Misfit as error:
+            raise Misfit(f"has scales={scales}, and at the smallest {error.reason}", scales=1) from None
+        self.heads = tuple(h * w for h, w in places)
+        """How many places each of them scores."""
+        self.scales = nn.ModuleList(PatchDiscriminator(one, width=width, layers=layers, norm=norm) for one in smaller)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map images `(B, C, H, W)` to the logits of all discriminators, `(B, 1, S)`."""
+        logits = []
+        for i, one in enumerate(self.scales):
+            x = avg_pool2d(x, 3, stride=2, padding=1, count_include_pad=False) if i else x
+            logits.append(one(x).flatten(2))
+        return torch.cat(logits, 2)
+
+
+def map_sides(shape: tuple[int, ...], layers: int) -> tuple[int, int]:
+    """Return height and width of the map of scores.
+
+    Raises:
+        ValueError: The shape is not that of an image.
+        Misfit: The image is too small.
+    """
+    height, width = (side // 2**layers - 2 for side in sides(shape))
+    if min(height, width) < 1:
+        fitting = (min(shape[1:]) // 3).bit_length() - 1
+        reason = f"has layers={layers}, which need sides of {3 * 2**layers} pixels or more, and there are {shape[1]}×{shape[2]}"
+        raise Misfit(reason, **({"layers": fitting} if fitting > 0 else {"dataset.image_size": 16}))
+    return height, width
