@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from ganexp.gan import GAN
     from ganexp.prior import Prior
     from ganexp.training import Step, Trainer
+    from ganexp.watching import watch
 
 HOMES = {
     "Batch": "ganexp.batch",
@@ -26,6 +27,7 @@ HOMES = {
     "compose": "ganexp.cli.composing",
     "load": "ganexp.config.loading",
     "load_discriminator": "ganexp.config.loading",
+    "watch": "ganexp.watching",
 }
 """Where each name is defined; imported when it is first used, so that `--help` need not wait for torch."""
 
@@ -42,6 +44,7 @@ __all__ = [
     "compose",
     "load",
     "load_discriminator",
+    "watch",
 ]
 
 

@@ -12,7 +12,7 @@ import yaml
 from hydra.core.override_parser.overrides_parser import OverridesParser
 
 from ganexp import GAN, strategies
-from ganexp.cli.arguments import parser
+from ganexp.cli.arguments import parsed
 from ganexp.cli.options import options as described
 from ganexp.cli.options import primary
 from ganexp.config.check import check
@@ -145,7 +145,7 @@ def test_every_command_of_ganexp_takes_what_it_is_called_with():
     assert len(typed) > 10
     for line in typed:
         if not line.startswith("train "):
-            parser().parse_args(shlex.split(line))
+            parsed(shlex.split(line))
 
 
 def test_every_extra_exists():

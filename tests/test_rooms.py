@@ -76,6 +76,7 @@ ALLOWED = {
         SUBJECT | SPOKEN | {"data", "evaluation", "instruments", "distributed", "logging", "sampling", "training"},
         FRAMEWORK | {"pydantic", "omegaconf"},
     ),
+    "watching": ({"batch", "gan", "losses", "prior", "strategies"}, FRAMEWORK),
     "compare": ({"batch", "config", "gan", "losses", "networks", "prior", "logging", "training"}, FRAMEWORK | {"scipy"}),
     "cli": (
         SPOKEN | {"compare", "config", "data", "documents", "distributed", "logging", "training"},
@@ -84,10 +85,10 @@ ALLOWED = {
     "cli.commands": (
         SPOKEN
         | {"batch", "cli", "compare", "config", "data", "distributed", "dynamics", "evaluation", "instruments", "logging"}
-        | {"augmentations", "documents", "gan", "penalties", "sampling", "training"},
+        | {"augmentations", "documents", "gan", "penalties", "sampling", "training", "watching"},
         FRAMEWORK | {"torchvision", "PIL", "matplotlib", "omegaconf", "plotly", "tqdm", "wandb_workspaces"},
     ),
-    "__init__": ({"batch", "cli", "config", "facts", "gan", "prior", "training"}, set()),
+    "__init__": ({"batch", "cli", "config", "facts", "gan", "prior", "training", "watching"}, set()),
     "__main__": ({"cli"}, set()),
 }
 STANDARD = set(__import__("sys").stdlib_module_names)

@@ -8,7 +8,7 @@ import pytest
 
 from ganexp.cli.sweeping import Results
 from tests import forked
-from tests.calling import said_by_train
+from tests.calling import call, said_by_train
 from tests.cli.handmade_sweeps import TINY, make_sweep
 from tests.composing import CONF
 from tests.processes import train as train_apart
@@ -32,6 +32,7 @@ SAID = {
     ],  # torch's words
     "docs/evaluation.md": ["1,000/4,000"],
     "docs/library.md": ["pip install"],
+    "docs/watching.md": ["Watched 3", "Watched 2"],
     "docs/sweeps.md": ["job  strategy", "Ranked by", "wandb sweep", "torchrun"],
 }
 """How each quoted text begins: those of the program are compared below, and the others are commands."""
@@ -70,6 +71,16 @@ def test_a_quoted_refusal_is_what_is_said(page, words, said, tmp_path, monkeypat
     assert said_by_train(shlex.split(words)) == said
     for name in [name for name in sys.modules if name.startswith("quoted_")]:
         del sys.modules[name]
+
+
+@pytest.mark.parametrize(("name", "beginning"), [("good", "Watched 3"), ("broken", "Watched 2")])
+def test_the_report_of_a_watched_loop(name, beginning, tmp_path, monkeypatch, capsys):
+    page = "docs/watching.md"
+    scripts = re.findall(r"^```python\n(import torch.*?)^```", PAGES[page], re.DOTALL | re.MULTILINE)
+    (tmp_path / f"{name}.py").write_text(scripts[name == "broken"])
+    monkeypatch.chdir(tmp_path)
+    call("watch", f"{name}.py", "--iterations", beginning.split()[1])
+    assert [*map(masked, capsys.readouterr().out.splitlines())] == [*map(masked, quoted(page, beginning))]
 
 
 @pytest.mark.slow

@@ -5,6 +5,7 @@ import inspect
 import math
 import re
 from argparse import ArgumentParser
+from collections.abc import Sequence
 from pathlib import Path
 
 from ganexp.config.defaults import option_files
@@ -36,6 +37,14 @@ def parser() -> ArgumentParser:
         )
         describe(own)
     return ganexp
+
+
+def parsed(words: Sequence[str]) -> argparse.Namespace:
+    """Parse a command line. What stands behind `--` is for the script of `watch`; argparse would take it for ours."""
+    end = [*words].index("--") if words[0] == "watch" and "--" in words else len(words)
+    options = parser().parse_args(words[:end])
+    options.words = words[end + 1 :]
+    return options
 
 
 def evaluate(parser: ArgumentParser) -> None:
@@ -279,6 +288,23 @@ def compare(parser: ArgumentParser) -> None:
     parser.add_argument("--output", type=Path, help="folder of the results")
 
 
+def watch(parser: ArgumentParser) -> None:
+    """Watch the first iterations of somebody's training script, and say which update rule it follows and what is wrong.
+
+        ganexp watch train.py
+        ganexp watch train.py --iterations 5 --picture graphs.png -- --batch-size 64    # arguments of that script behind --
+        ganexp watch train.py --json > report.json
+
+    The script runs unchanged, as its own main program, and is stopped after these iterations. The report names the strategy
+    that makes its updates, checks that where it can, and lists what each pass costs and each fault, with its remedy.
+    What the script prints goes to stderr. From Python, the same is `with ganexp.watch() as seen:`.
+    """
+    parser.add_argument("script", type=Path, help="a Python file that trains a GAN with torch")
+    parser.add_argument("--iterations", type=_positive, default=3, help="iterations to watch, in which both players move")
+    parser.add_argument("--json", action="store_true", help="print the report as JSON")
+    parser.add_argument("--picture", type=Path, metavar="FILE.png", help="draw the life of each graph")
+
+
 def dashboard(parser: ArgumentParser) -> None:
     """Build the W&B workspace for a project's runs: every measurement against iterations, real images and wall time.
 
@@ -329,6 +355,6 @@ def _rate(typed: str) -> float:
     return rate
 
 
-DESCRIBED = (evaluate, sample, push, average, report, dynamics, features, compare, dashboard)
+DESCRIBED = (evaluate, sample, push, average, report, dynamics, features, compare, watch, dashboard)
 COMMANDS = ("train", *(one.__name__ for one in DESCRIBED))
 """The commands of `ganexp`, in the order of its help."""

@@ -228,6 +228,16 @@ def features(options: Namespace) -> None:
     compose(f"dataset={options.dataset}", *options.overrides)
 
 
+def watch(options: Namespace) -> None:
+    """Refuse a script that is not there, and a picture that cannot be written."""
+    if not options.script.is_file():
+        raise UserError(f"{options.script} is no file: name a Python script that trains")
+    if options.picture:
+        if options.picture.suffix != ".png":
+            raise UserError(f"--picture {options.picture} should end in .png")
+        refuse_unwritable(options.picture)
+
+
 def _refuse_missing(place: Path | str) -> None:
     if isinstance(place, Path) and not place.exists():
         raise UserError(f"{place} does not exist: name a run folder below outputs/, or a checkpoint")
@@ -247,5 +257,5 @@ def _refuse_device(device: str, others: str) -> None:
 
 
 REFUSALS: dict[str, Callable[[Namespace], None]] = {
-    one.__name__: one for one in (evaluate, sample, push, average, dynamics, compare, features)
+    one.__name__: one for one in (evaluate, sample, push, average, dynamics, compare, features, watch)
 }

@@ -32,7 +32,7 @@ def command(words: Sequence[str]) -> Callable[[], object]:
     Raises:
         UserError, OSError: It can be refused at once.
     """
-    from ganexp.cli.arguments import COMMANDS, parser
+    from ganexp.cli.arguments import COMMANDS, parsed, parser
     from ganexp.cli.beforehand import refuse
 
     if not words:
@@ -41,6 +41,6 @@ def command(words: Sequence[str]) -> Callable[[], object]:
         close = difflib.get_close_matches(words[0], COMMANDS, n=1)
         meant = f"Did you mean {close[0]}?" if close else f"Its commands are {', '.join(COMMANDS)}."
         raise UserError(f"ganexp has no command {words[0]}. {meant}")
-    options = parser().parse_args(words)
+    options = parsed(words)
     refuse(options)
     return partial(importlib.import_module(f"ganexp.cli.commands.{options.command}").main, options)

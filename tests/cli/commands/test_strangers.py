@@ -85,7 +85,8 @@ def takes_a_place(action):
 
 def test_every_command_that_takes_a_folder_or_a_checkpoint_is_tried():
     (commands,) = (one for one in arguments.parser()._actions if isinstance(one, argparse._SubParsersAction))
-    assert {name for name, own in commands.choices.items() if any(map(takes_a_place, own._actions))} == CALLS.keys()
+    taking = {name for name, own in commands.choices.items() if any(map(takes_a_place, own._actions))}
+    assert taking - {"watch"} == CALLS.keys()  # which runs the script that it is given
 
 
 @pytest.fixture(scope="module")

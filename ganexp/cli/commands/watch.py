@@ -1,0 +1,68 @@
+"""`ganexp watch`: run a training script unchanged, watch its first iterations, and say what it does."""
+
+import argparse
+import contextlib
+import json
+import runpy
+import sys
+import traceback
+
+from ganexp.cli.commands.pages.lives import lives
+from ganexp.documents import atomic_write
+from ganexp.watching import WatchedLoop, watch
+from ganexp.watching.events import Player
+
+WITHOUT_END = 100
+"""Steps per iteration that is asked for, after which a script is stopped in which only one player moves."""
+
+
+class Enough(BaseException):
+    """The iterations have been watched. No `except Exception` of a script stops it."""
+
+
+class Counter:
+    """Ends a script when enough iterations are complete: where the player that began moves again after the others."""
+
+    def __init__(self, iterations: int) -> None:
+        self.iterations = iterations
+        self.steps = self.complete = 0
+        self.moved: list[Player] = []
+
+    def __call__(self, player: Player) -> None:
+        """Count a step that is about to be made."""
+        self.steps += 1
+        if self.moved and player is self.moved[0] and any(one is not player for one in self.moved):
+            self.complete += 1
+            self.moved.clear()
+        if self.complete >= self.iterations or self.steps > WITHOUT_END * self.iterations:
+            raise Enough
+        self.moved.append(player)
+
+
+def main(options: argparse.Namespace) -> WatchedLoop:
+    """Run the script, print the report, and return it."""
+    seen = watch(on_step=Counter(options.iterations))
+    failure: BaseException | None = None
+    before = sys.argv[:], sys.path[:]
+    sys.argv = [str(options.script), *options.words]
+    sys.path.insert(0, str(options.script.resolve().parent))
+    try:
+        with contextlib.redirect_stdout(sys.stderr), seen:
+            runpy.run_path(str(options.script), run_name="__main__")
+    except Enough:
+        pass
+    except SystemExit as end:  # the script's own
+        failure = None if end.code in (None, 0) else end
+    except Exception as error:
+        failure = error
+        traceback.print_exception(error)
+    finally:
+        sys.argv, sys.path[:] = before
+    print(json.dumps(seen.json(), indent=2) if options.json else seen)
+    if options.picture and seen.story is not None:
+        with atomic_write(options.picture) as file:
+            lives(seen).savefig(file, dpi=120)
+    if failure is not None:
+        said = [type(failure).__name__, *str(failure).splitlines()[:1]]
+        sys.exit(f"Error: {options.script} ended with {': '.join(said)}")
+    return seen

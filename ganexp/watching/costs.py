@@ -1,0 +1,82 @@
+"""What the passes of an iteration cost, and which part of it is thrown away."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ganexp.watching.events import Event, Gradient, NetworkPass, OptimizerStep
+from ganexp.watching.iterations import Story
+
+
+@dataclass
+class PassCost:
+    """The cost of one event.
+
+    Args:
+        what: The event: a network's letter, `backward`, or a step.
+        place: `file:line`.
+        ms: Time on the host, watched.
+        operations: Operations of products and convolutions; a multiplication and an addition are two.
+        wasted: How many of them are for gradients that are thrown away, or for fakes that are there already.
+        remark: What of it is thrown away, and what would save it.
+    """
+
+    what: str
+    place: str
+    ms: float
+    operations: int = 0
+    wasted: int = 0
+    remark: str = ""
+
+
+def costs(story: Story, events: Sequence[Event]) -> list[PassCost]:
+    """Return one row for each pass, backward pass and step of an iteration, in their order."""
+    rows: list[PassCost] = []
+    used = {n for one in story.steps for n in one.along}
+    known: dict[int, NetworkPass] = {}
+    for one in events:
+        if isinstance(one, NetworkPass):
+            remark, wasted = "", 0
+            if one.player.role == "G":
+                if one.latents in known and known[one.latents].network is one.network:
+                    wasted = one.operations
+                    remark = "the same fakes are generated twice; detach generates them once"
+                known.setdefault(one.latents, one)
+            letter = one.player.role if one.player.role != "D" else "f" if story.is_fake(one) else "r"
+            rows.append(PassCost(letter, one.place, one.ms, one.operations, wasted, remark))
+        elif isinstance(one, Gradient):
+            idle = {story.players[n].role for n in one.wrote if not _used(story, one, n)}
+            remark, wasted = "", 0
+            if idle and one.number in used:
+                who = " and ".join(sorted(idle))
+                wasted = sum(_of_no_use(story, story.passes[n], idle) for n in one.of if n in story.passes)
+                remark = f"gradients of {who} that are thrown away; loss.backward(inputs=[*network.parameters()]) spares them"
+            rows.append(
+                PassCost(
+                    "b" + "".join(sorted({story.players[n].role for n in one.wrote})),
+                    one.place,
+                    one.ms,
+                    one.operations,
+                    wasted,
+                    remark,
+                )
+            )
+        elif isinstance(one, OptimizerStep):
+            rows.append(PassCost(f"{one.player.role}+", one.place, one.ms))
+    return rows
+
+
+def _of_no_use(story: Story, one: NetworkPass, idle: set[str]) -> int:
+    """Return the operations of a backward pass through D that only an idle player's gradients need.
+
+    Gradients by weights cost as much as the pass forward, and so do those by inputs.
+    """
+    if one.player.role != "D":
+        return 0
+    attached = [story.passes[n] for n in one.of if n in story.passes and one.attached]
+    through = one.operations + sum(2 * made.operations for made in attached) if attached else 0
+    return one.operations * ("D" in idle) + through * ("G" in idle)
+
+
+def _used(story: Story, one: Gradient, number: int) -> bool:
+    """Return whether a player moved along a gradient."""
+    return any(step.player is story.players[number] and one.number in step.along for step in story.steps)

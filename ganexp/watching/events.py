@@ -1,0 +1,137 @@
+"""What happens in a loop, as a list of events: passes, gradients, steps, and weights that are written by hand."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+
+@dataclass(eq=False)
+class Player:
+    """What one optimiser moves. `role` is `G`, `D`, or another name for players beyond two."""
+
+    optimizer: Optimizer | None
+    role: str = ""
+    networks: list[nn.Module] = field(default_factory=list)
+
+    def parameters(self) -> list[Tensor]:
+        """Return what the optimiser moves."""
+        return [p for group in self.optimizer.param_groups for p in group["params"]] if self.optimizer else []
+
+
+@dataclass(eq=False)
+class Event:
+    """Something that happened, with the line of the user's file."""
+
+    place: str
+
+
+@dataclass(eq=False)
+class NetworkPass(Event):
+    """One pass through a network.
+
+    Args:
+        number: Its number in the whole loop.
+        player: Whose network it is.
+        network: Which one.
+        of: Numbers of the passes that its inputs come from.
+        mixed: Whether samples of a network and others were joined to one batch.
+        attached: The players that a backward pass through its inputs reaches.
+        latents: The number of what it was given: equal for equal values.
+        graph: Whether it was recorded for a backward pass.
+        training: Whether the network was in training mode.
+        frozen: Whether no parameter of the network wanted a gradient.
+        batch_norm: Whether the network normalises over the batch.
+        steps: How many steps each player had made.
+        given: Copies of its arguments, for the check.
+        seeds: Gradients by what it returned, with the number of the gradient that they are part of.
+        whole: Whether what it was given is what another pass returned, unchanged.
+        made: Copies of what it returned, for the check.
+        by_input: Gradients by its first input, with the number of the gradient that they are part of.
+    """
+
+    number: int
+    player: Player
+    network: nn.Module
+    of: frozenset[int]
+    mixed: bool
+    attached: set[int]
+    latents: int
+    graph: bool
+    training: bool
+    frozen: bool
+    batch_norm: bool
+    steps: dict[int, int]
+    given: Any = None
+    seeds: list[tuple[int, Tensor]] = field(default_factory=list)
+    whole: bool = True
+    made: list[Tensor] = field(default_factory=list)
+    by_input: list[tuple[int, Tensor]] = field(default_factory=list)
+    ms: float = 0.0
+    operations: int = 0
+
+
+@dataclass(eq=False)
+class Gradient(Event):
+    """One backward pass, or one call of `torch.autograd.grad`.
+
+    Args:
+        number: Its number in the whole loop.
+        of: Numbers of the passes that what was differentiated comes from.
+        through: Numbers of the gradients that it comes from: penalties.
+        seeded: Numbers of the gradients that it was begun with, as in a backward pass in two halves.
+        wrote: The players whose parameters got a gradient.
+        kept: Whether the graph was kept.
+        second: Whether the gradient can be differentiated again.
+        functional: Whether it was returned, and not accumulated.
+        failed: What torch said if it failed.
+        by: The ids of what it was taken by, if it was returned.
+    """
+
+    number: int
+    of: frozenset[int]
+    through: frozenset[int]
+    seeded: frozenset[int] = frozenset()
+    wrote: set[int] = field(default_factory=set)
+    kept: bool = False
+    second: bool = False
+    functional: bool = False
+    failed: str = ""
+    by: set[int] = field(default_factory=set)
+    ms: float = 0.0
+    operations: int = 0
+
+
+@dataclass(eq=False)
+class OptimizerStep(Event):
+    """One step of an optimiser.
+
+    Args:
+        player: Who moved.
+        along: Numbers of the gradients that it moved along.
+        empty: Whether no parameter had a gradient.
+        zero: Whether all gradients were 0.
+        finite: Whether all gradients were finite.
+    """
+
+    player: Player
+    along: frozenset[int]
+    empty: bool
+    zero: bool
+    finite: bool
+    ms: float = 0.0
+
+
+@dataclass(eq=False)
+class Write(Event):
+    """Weights of a player that were written outside its optimiser, by an operation such as `clamp_` or `copy_`."""
+
+    player: Player
+    operation: str
+    bounds: tuple[Any, ...] = ()
+
+
+@dataclass(eq=False)
+class Wait(Event):
+    """The host waited for a value: `.item()`, `.cpu()`, `float(…)`."""

@@ -1,0 +1,74 @@
+"""`ganexp watch` runs a script unchanged, with its arguments, and stops it; the report is text, JSON and a picture."""
+
+import json
+import sys
+
+import pytest
+from PIL import Image
+
+from tests.calling import call
+
+SCRIPT = """
+import sys
+import torch
+from torch import nn
+from torch.nn.functional import softplus
+
+assert __name__ == "__main__" and sys.argv[1:] == {words}
+G, D = nn.Linear(4, 2), nn.Sequential(nn.Linear(2, 8), nn.ReLU(), nn.Linear(8, 1))
+og, od = torch.optim.SGD(G.parameters(), 0.1), torch.optim.SGD(D.parameters(), 0.1)
+for turn in range(1000):
+    print("turn", turn)
+    fake = G(torch.randn(8, 4))
+    od.zero_grad()
+    (softplus(D(fake.detach())) + softplus(-D(torch.randn(8, 2)))).mean().backward()
+    od.step()
+    {rest}
+assert False, "it was not stopped"
+"""
+MOVES = "og.zero_grad(); softplus(-D(fake)).mean().backward(); og.step()"
+
+
+def script(tmp_path, rest=MOVES, words=()):
+    path = tmp_path / "mine.py"
+    path.write_text(SCRIPT.format(rest=rest, words=[*words]))
+    return path
+
+
+def test_a_script_is_run_stopped_and_named(tmp_path, capsys):
+    before = sys.argv[:], sys.path[:]
+    picture = tmp_path / "lives.png"
+    words = ["--batch", "8"]
+    call("watch", script(tmp_path, words=words), "--iterations", 2, "--json", "--picture", picture, "--", *words)
+    said = capsys.readouterr()
+    report = json.loads(said.out)
+    assert (report["rule"], report["iterations"], report["faults"]) == ("detach", 2, [])
+    assert report["difference"] < 1e-6
+    assert said.err.splitlines()[:2] == ["turn 0", "turn 1"]
+    with Image.open(picture) as drawn:
+        assert drawn.width > 200
+    assert before == (sys.argv, sys.path)
+
+
+def test_a_script_in_which_one_player_moves_is_stopped_too(tmp_path):
+    seen = call("watch", script(tmp_path, rest="pass"), "--iterations", 1)
+    assert (seen.rule, "only D moves" in seen.found.why) == (None, True)
+
+
+def test_the_report_of_a_script_that_fails_says_why(tmp_path, capsys):
+    broken = "softplus(-D(fake)).mean().backward(); fake.sum().backward()"
+    with pytest.raises(SystemExit, match="RuntimeError"):
+        call("watch", script(tmp_path, rest=broken))
+    assert "graph that an earlier one has freed" in capsys.readouterr().out
+
+
+def test_a_script_that_trains_nothing_is_told(tmp_path):
+    path = tmp_path / "nothing.py"
+    path.write_text("print('hello')")
+    assert call("watch", path).rule is None
+
+
+def test_what_is_refused_at_once(tmp_path):
+    for words in (["nowhere.py"], [script(tmp_path), "--picture", tmp_path / "lives.jpg"]):
+        with pytest.raises(SystemExit, match="Error: "):
+            call("watch", *words)

@@ -1,0 +1,22 @@
+"""Broken loops: each fault is found, at a line of the loop's own file, with a remedy, and nothing else is."""
+
+import contextlib
+import re
+
+import pytest
+
+import ganexp
+from ganexp.watching.seen import SPOIL
+from tests.watching.broken import BROKEN
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_the_fault_is_found(name):
+    make, kinds, raises = BROKEN[name]
+    p, step = make()
+    with pytest.raises(RuntimeError) if raises else contextlib.nullcontext(), ganexp.watch(*getattr(p, "given", ())) as seen:
+        step(), step()
+    assert {*seen.fault_kinds} == {*kinds}, seen
+    assert all(re.match(r"broken\.py:\d+: ", one) for one in seen.faults)
+    if {*kinds} & SPOIL or raises:
+        assert seen.rule is None, "a rule is named that the loop does not follow"

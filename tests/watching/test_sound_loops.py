@@ -1,0 +1,56 @@
+"""Sound loops are named, with their trace, and without a fault; watching changes no bit of them."""
+
+import pytest
+import torch
+
+import ganexp
+from tests.watching.loops import SOUND
+
+
+def watched(make, iterations=2, **kwargs):
+    _, step = make()
+    with ganexp.watch(**kwargs) as seen:
+        for _ in range(iterations):
+            step()
+    return seen
+
+
+@pytest.mark.parametrize("name", SOUND)
+def test_named(name):
+    make, rule, trace, steps, checked, iterations = SOUND[name]
+    seen = watched(make, iterations)
+    assert (seen.rule, seen.faults) == (rule, []), str(seen)
+    assert (seen.found.d_steps, seen.found.g_steps) == steps
+    if trace:
+        assert seen.trace == trace
+    assert seen.checked.startswith("checked") == checked, seen
+
+
+@pytest.mark.parametrize("name", SOUND)
+def test_the_same_with_players_given(name):
+    make, rule, _, _, _, iterations = SOUND[name]
+    p, step = make()
+    networks = getattr(p, "networks_g", p.G), getattr(p, "networks_d", p.D)
+    with ganexp.watch(*networks, p.og, getattr(p, "optimizers_d", p.od)) as seen:
+        for _ in range(iterations):
+            step()
+    assert (seen.rule, seen.faults) == (rule, []), str(seen)
+
+
+@pytest.mark.parametrize("name", SOUND)
+def test_not_a_bit_is_changed(name):
+    def end(watch):
+        p, step = SOUND[name][0]()
+        torch.manual_seed(1)
+        if watch:
+            with ganexp.watch():
+                step(), step()
+        else:
+            step(), step()
+        step()
+        optimizers = [one for one in vars(p).values() if isinstance(one, torch.optim.Optimizer)]
+        return [q for one in optimizers for group in one.param_groups for q in group["params"]], torch.get_rng_state()
+
+    (plain, stream), (seen, same) = end(False), end(True)
+    assert all(torch.equal(a, b) for a, b in zip(plain, seen, strict=True))
+    assert torch.equal(stream, same)
