@@ -78,8 +78,11 @@ def exact(strategy, loss):
     return strategy != "one_stage" or loss in UNIFORM
 
 
+QUICK = ("hinge", "softmaxgan", "rpgan")
+
+
 @pytest.mark.parametrize("sides", [(1,), (6, 6)])
-@pytest.mark.parametrize("loss", CASES)
+@pytest.mark.parametrize("loss", [one if one in QUICK else pytest.param(one, marks=pytest.mark.slow) for one in CASES])
 @pytest.mark.parametrize("strategy", every_strategy())
 def test_places_that_agree_are_one_score(strategy, loss, sides):
     if suited(strategy, loss) != loss:

@@ -40,6 +40,7 @@ def test_named_as_itself(name):
         assert seen.difference < 1e-4, seen.checked
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("steps", [{"d_steps": 3}, {"g_steps": 2}])
 @pytest.mark.parametrize("name", THEMSELVES)
 def test_steps_are_counted(name, steps):
