@@ -94,6 +94,12 @@ def check(cfg: Any, *, trust: Trust = (), processes: int = 1, resumed: bool = Fa
     facts = _with_parts(choices, facts, parts, networks)
     for key, part in parts.by_key.items():
         choices[key].ask(part.check, facts)
+    doubled = config.channels_last is True and (machine.device.type, machine.precision) == ("cpu", "fp64")
+    if doubled and parts.strategy.differentiates_gradients:  # torch: "slow_conv2d: grad_weight must be contiguous"
+        raise UserError(
+            f"channels_last=true is a layout in which torch cannot differentiate gradients in precision=fp64 on a CPU, as "
+            f"{choices['strategy'].called} does: choose channels_last=auto."
+        )
     if config.dynamics.every:
         with said_of("dynamics", {"every"}):
             Dynamics(**config.dynamics.model_dump()).check(facts)
