@@ -66,9 +66,8 @@ class Batch:
 
     def tensors(self) -> list[Tensor]:
         """Return all of its tensors, in the order of the fields."""
-        kept: list[Tensor] = []
-        self.map(lambda one: kept.append(one) or one)  # type: ignore[func-returns-value]
-        return kept
+        held = (getattr(self, field.name) for field in fields(self))
+        return [one for part in held for one in (part if isinstance(part, tuple) else (part,)) if one is not None]
 
     def split(self, size: int) -> list["Batch"]:
         """Return the batch in parts of at most `size`."""

@@ -76,7 +76,7 @@ def check(cfg: Any, *, trust: Trust = (), processes: int = 1, resumed: bool = Fa
     """
     values = plain(cfg)
     config = parse(values)
-    choices, machine = chosen_by(config, trust), machine_of(config)
+    choices, machine = chosen_by(config, trust), Machine.resolved(config.device, config.precision)
     if config.cuda_graph is True and machine.device.type == "cpu":
         raise UserError(f"cuda_graph=true needs a GPU, but device={config.device} is not one: choose cuda_graph=auto.")
     dataset = choices["dataset"].make()
@@ -94,12 +94,6 @@ def check(cfg: Any, *, trust: Trust = (), processes: int = 1, resumed: bool = Fa
     facts = _with_parts(choices, facts, parts, networks)
     for key, part in parts.by_key.items():
         choices[key].ask(part.check, facts)
-    doubled = config.channels_last is True and (machine.device.type, machine.precision) == ("cpu", "fp64")
-    if doubled and parts.strategy.differentiates_gradients:  # torch: "slow_conv2d: grad_weight must be contiguous"
-        raise UserError(
-            f"channels_last=true is a layout in which torch cannot differentiate gradients in precision=fp64 on a CPU, as "
-            f"{choices['strategy'].called} does: choose channels_last=auto."
-        )
     if config.dynamics.every:
         with said_of("dynamics", {"every"}):
             Dynamics(**config.dynamics.model_dump()).check(facts)
@@ -225,15 +219,6 @@ def check_loggers(plan: Plan) -> list[str]:
     for key, logger in plan.parts.loggers.items():
         plan.choices[key].ask(logger.check, facts)
     return facts.warnings
-
-
-def machine_of(config: Config) -> Machine:
-    """Return the device and precision that a configuration asks for.
-
-    Raises:
-        UserError: This machine lacks what was chosen.
-    """
-    return Machine.resolved(config.device, config.precision)
 
 
 def _check_shares(config: Config, processes: int) -> None:

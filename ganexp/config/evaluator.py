@@ -11,7 +11,7 @@ from torch.utils.data import Dataset as MapStyle
 
 from ganexp.batch import Batch
 from ganexp.config.assemble import dataset_of
-from ganexp.config.check import facts_of, machine_of
+from ganexp.config.check import facts_of
 from ganexp.config.choices import choose, chosen_of, name_of
 from ganexp.config.evaluation import plan_evaluation
 from ganexp.config.loading import load
@@ -59,7 +59,7 @@ class RunEvaluator:
 
     def __init__(self, config: Config, processes: Processes | None = None) -> None:
         self.processes = processes or Processes()
-        self.machine = machine_of(config)
+        self.machine = execution.Machine.resolved(config.device, config.precision)
         self._set_up(config)
         dataset = dataset_of(choose("dataset", config.dataset), config.seed)
         facts = facts_of(config, self.machine, self.processes.count, dataset)

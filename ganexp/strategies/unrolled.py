@@ -146,7 +146,7 @@ def unroll(discriminator: nn.Module, objective: Callable[[Discriminator], Tensor
     buffers = {name: buffer.clone() for name, buffer in buffers.items()}
 
     def named(moved: dict[Tensor, Tensor]) -> dict[str, Tensor]:
-        return {name: moved.get(p, p) for name, p in slots.items()}
+        return {name: _laid_out(moved.get(p, p)) for name, p in slots.items()}
 
     for _ in range(k):
         seen = {p: w.view_as(w) for p, w in weights.items()}  # to D's update, singular vectors of w are constants
@@ -155,6 +155,14 @@ def unroll(discriminator: nn.Module, objective: Callable[[Discriminator], Tensor
         weights = {p: w if g is None else w - rate * g for (p, w), g in zip(weights.items(), gradients, strict=True)}
         buffers = {name: ahead.tensors[name] for name in buffers}
     return Ahead(discriminator, named(weights) | buffers, matrices=named(weights))
+
+
+def _laid_out(weight: Tensor) -> Tensor:
+    """Return a weight in the layout in which torch can differentiate its convolution again.
+
+    In float64 on a CPU torch refuses channels_last there: "slow_conv2d: grad_weight must be contiguous".
+    """
+    return weight.contiguous() if weight.dtype == torch.float64 else weight
 
 
 def apart(discriminator: nn.Module) -> Ahead:

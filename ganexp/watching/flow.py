@@ -25,8 +25,8 @@ SHAPE_ONLY = re.compile(r"_like$|^new_")
 class Listener(Protocol):
     """Who hears of weights that are written by hand, and of values that the host waits for."""
 
-    def written(self, key: int, operation: str, bounds: tuple[Any, ...]) -> None:
-        """Hear that weights with this key are written by an operation, with these plain arguments."""
+    def written(self, memory: int, operation: str, bounds: tuple[Any, ...]) -> None:
+        """Hear that the weights in this memory are written by an operation, with these plain arguments."""
 
     def rescaled(self) -> None:
         """Hear that the gradient of a parameter is written."""

@@ -59,6 +59,8 @@ class Recorder:
         self._running: list[tuple[nn.Module, Any]] = []
         self._gradient: Gradient | None = None
         self._in_step: Optimizer | None = None
+        self._began = 0.0
+        self._about_to_move: OptimizerStep | None = None  # None while a closure has still to be called
         self._owners: dict[int, int] = {}
         self._passes = 0
         self._gradients = 0
@@ -306,7 +308,8 @@ class Recorder:
                         seen.wrote.add(number)
 
     def _before_step(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
-        self._own(optimizer) if self._anonymous else None
+        if self._anonymous:
+            self._own(optimizer)
         player = self.players.get(id(optimizer))
         if player is None:
             self._in_step = optimizer
@@ -314,9 +317,8 @@ class Recorder:
         self._end_first(player)
         self.on_step(player)
         self._in_step, self._began = optimizer, time.perf_counter()
-        self._closure = any(callable(one) for one in (*args[1:], *kwargs.values()))  # args begin with the optimiser
-        if not self._closure:
-            self._about_to_move = self._moving(player)
+        has_closure = any(callable(one) for one in (*args[1:], *kwargs.values()))  # args begin with the optimiser
+        self._about_to_move = None if has_closure else self._moving(player)
 
     def _end_first(self, player: Player) -> None:
         """End the first iteration, which is the one that is checked, where its first player moves again after another."""
@@ -342,7 +344,7 @@ class Recorder:
         if player is None or self._in_step is not optimizer:
             self._in_step = None
             return
-        step = self._moving(player) if self._closure else self._about_to_move
+        step = self._about_to_move or self._moving(player)
         self._in_step = None
         step.ms = 1000 * (time.perf_counter() - self._began)
         self.events.append(step)
@@ -351,12 +353,12 @@ class Recorder:
         if not self.first_done:
             self.after = {n: [p.detach().clone() for p in one.parameters()] for n, one in self.players.items()}
 
-    def written(self, key: int, operation: str, bounds: tuple[Any, ...]) -> None:
+    def written(self, memory: int, operation: str, bounds: tuple[Any, ...]) -> None:
         """Note weights that are written outside steps."""
         if self._in_step is not None or self._gradient is not None or self._running:
             return
         for player in self.players.values():
-            if any(_key(p) == key for p in player.parameters()):
+            if any(key(p) == memory for p in player.parameters()):
                 last = self.events[-1] if self.events else None
                 if not (isinstance(last, Write) and last.player is player and last.operation == operation):
                     self.events.append(Write(place(), player, operation, bounds))
@@ -378,9 +380,6 @@ class Recorder:
                     return
                 frame = frame.f_back  # type: ignore[assignment]
             self.events.append(Wait(place()))
-
-
-_key = key
 
 
 def _unwrapped(network: nn.Module) -> nn.Module:

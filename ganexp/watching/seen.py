@@ -1,7 +1,6 @@
 """`ganexp.watch(…)`: watch a loop, and say what it does."""
 
 import html
-import json
 from collections.abc import Callable, Iterable
 from typing import Any, Self
 
@@ -25,18 +24,12 @@ CLOSE = {torch.float64: 1e-6, torch.float32: 1e-2}
 class WatchedLoop:
     """A loop that is watched, as a context; when it is left, the report.
 
-    Changes nothing in the loop. `rule` is the name of a strategy of ganexp, or None where the loop follows none of them or
-    where that cannot be told; `trace` holds the letters of its iteration; `faults` is a list of sentences, and `costs` one row
-    for each pass.
+    It changes nothing in the loop. `costs` has one row for each pass of the last iteration.
     """
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
-        self.rule: str | None = None
-        self.trace = ""
         self.traces: list[str] = []
-        self.faults: list[str] = []
-        self.fault_kinds: list[str] = []
         self.costs: list[PassCost] = []
         self.difference: float | None = None
         self.found = Rule(None, why="nothing was watched")
@@ -45,6 +38,21 @@ class WatchedLoop:
         self.faulty: list[Fault] = []
         self.story: Story | None = None
         self.events: list[Event] = []
+
+    @property
+    def rule(self) -> str | None:
+        """The name of a strategy of ganexp; None where the loop follows none of them or where that cannot be told."""
+        return self.found.name
+
+    @property
+    def trace(self) -> str:
+        """The letters of the last iteration."""
+        return self.traces[-1] if self.traces else ""
+
+    @property
+    def faults(self) -> list[str]:
+        """The faults as sentences; empty for a sound loop."""
+        return [str(one) for one in self.faulty]
 
     def __enter__(self) -> Self:
         self._recorder.start()
@@ -59,11 +67,9 @@ class WatchedLoop:
         recorder = self._recorder
         story = self.story = Story(recorder.events, recorder.players)
         self.faulty = faults(story)
-        self.faults, self.fault_kinds = [str(one) for one in self.faulty], [one.kind for one in self.faulty]
         turns = story.iterations()
         self.iterations = len(turns)
         self.traces = [trace(story, one) for one in turns] or [trace(story, recorder.events)]
-        self.trace = self.traces[-1]
         self.events = [*(turns[-1] if turns else recorder.events)]
         self.costs = costs(story, self.events)
         if not turns:
@@ -88,7 +94,6 @@ class WatchedLoop:
                 self._weigh()
         elif self.found.name:
             self.checked = "not checked: told by the trace"
-        self.rule = self.found.name
 
     def _weigh(self) -> None:
         """Drop the name if the named strategy makes other updates."""
@@ -148,12 +153,14 @@ class WatchedLoop:
         return {
             "text/plain": str(self),
             "text/html": self._repr_html_(),
-            "application/json": json.loads(json.dumps(self.json())),
+            "application/json": self.json(),
         }
 
 
-SPOIL = {"other_loss", "accumulated", "same_loss", "stale", "no_gradient", "zero_gradient", "no_grad", "detached_scores"}
-SPOIL |= {"fake_unseen", "frozen", "in_both", "same_way", "not_finite"}
+SPOIL = {
+    *("other_loss", "accumulated", "same_loss", "stale", "no_gradient", "zero_gradient", "no_grad", "detached_scores"),
+    *("fake_unseen", "frozen", "in_both", "same_way", "not_finite"),
+}
 """Faults with which a loop does not follow the rule that its trace looks like."""
 
 

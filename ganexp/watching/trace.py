@@ -31,9 +31,7 @@ def lettered(story: Story, events: Sequence[Event], *, gradients: bool = False) 
         elif isinstance(one, OptimizerStep):
             if isinstance(before, OptimizerStep) and {before.player.role, one.player.role} == {"D", "G"}:
                 found[-1] = one, "DG+"
-            elif not (
-                isinstance(before, OptimizerStep) and before.player.role == one.player.role and before.player is not one.player
-            ):
+            elif not isinstance(before, OptimizerStep) or before.player.role != one.player.role or before.player is one.player:
                 found.append((one, f"{one.player.role}+"))
         elif isinstance(one, Write):
             found.append((one, f"w({one.player.role})"))

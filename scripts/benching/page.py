@@ -11,13 +11,21 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import jinja2
+import jinja2  # torch brings it along
 import numpy as np
 
 from benching import statistics
 from benching.checks import NEXT_BEST, TRIED
-from benching.figures import TITLES, WITHIN, at_a_glance, best_at_the_budget, courses, intervals, over_two_budgets
-from benching.figures import runs_over_two_budgets as longer_runs
+from benching.figures import (
+    TITLES,
+    WITHIN,
+    at_a_glance,
+    best_at_the_budget,
+    courses,
+    intervals,
+    over_two_budgets,
+    runs_over_two_budgets,
+)
 from benching.results import Arm, Results
 from benching.rules import RULES
 from benching.running import JUDGEMENTS
@@ -62,7 +70,7 @@ def write(results: Results, page: Path) -> None:
             picture = page.with_name(page.stem + suffix)
             draw(shown).savefig(picture, dpi=80)
             pictures.append(picture.name)
-    if longer_runs(results):
+    if runs_over_two_budgets(results):
         over_two_budgets(results).savefig(page.with_name(page.stem + "_budgets.png"), dpi=80)
     written = text(results, found, pictures, f"{page.stem}_budgets.png") + (f"\n{EARLIER}{kept}" if kept else "")
     for path, content in ((page, written), (page.with_name(page.stem + "_verdicts.csv"), verdicts(found))):
@@ -395,7 +403,7 @@ def _luck(found: Sequence[Block]) -> dict[str, object] | None:
 def _budgets(results: Results, found: Sequence[Block], picture: str) -> dict[str, str] | None:
     """Return what twice the budget brings, and how much `detach` still gains at the end of the budget."""
     rows = []
-    for workload, runs in longer_runs(results).items():
+    for workload, runs in runs_over_two_budgets(results).items():
         best = best_at_the_budget(runs)
         at_budget, after = best.figures[WITHIN - 1], best.figures[WITHIN:]
         row = {

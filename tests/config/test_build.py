@@ -69,7 +69,7 @@ def data(tmp_path, monkeypatch):
 def test_what_was_checked_on_one_machine_is_checked_again_on_another(monkeypatch):
     config = composed(*SMALL, "device=cpu")
     machine = check(config).machine
-    monkeypatch.setattr("ganexp.config.check.machine_of", lambda config: replace(machine, precision="fp64"))
+    monkeypatch.setattr("ganexp.config.check.Machine.resolved", lambda device, precision: replace(machine, precision="fp64"))
     assert check(config).machine.precision == "fp64"
 
 

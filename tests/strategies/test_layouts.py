@@ -51,7 +51,8 @@ def test_fused_optimisers_agree_with_those_that_respect_strides(strategy):
     torch.testing.assert_close(fused, plain, rtol=1e-9, atol=1e-12)
 
 
-def test_channels_last_networks_train_as_contiguous_ones():
+@pytest.mark.parametrize("strategy", [strategies.joint, strategies.Unrolled(k=2, rate=0.1)], ids=["joint", "unrolled"])
+def test_channels_last_networks_train_as_contiguous_ones(strategy):
     from ganexp.networks import DCGANDiscriminator, DCGANGenerator
 
     ends = []
@@ -62,5 +63,5 @@ def test_channels_last_networks_train_as_contiguous_ones():
         optimizers = [torch.optim.Adam(net.parameters(), 1e-3, fused=True) for net in (G, D)]
         gan = GAN(G, D, NonSaturating(), *optimizers, Prior(3, dtype=torch.float64), batch_size=4)
         reals = iter(lambda: torch.linspace(-1, 1, 4 * 3 * 256, dtype=torch.float64).view(4, 3, 16, 16), None)
-        ends.append(train(gan, strategies.joint, reals=reals))
+        ends.append(train(gan, strategy, reals=reals))
     torch.testing.assert_close(*ends, rtol=1e-7, atol=1e-10)

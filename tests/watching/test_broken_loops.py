@@ -16,7 +16,7 @@ def test_the_fault_is_found(name):
     p, step = make()
     with pytest.raises(RuntimeError) if raises else contextlib.nullcontext(), ganexp.watch(*getattr(p, "given", ())) as seen:
         step(), step()
-    assert {*seen.fault_kinds} == {*kinds}, seen
+    assert {one.kind for one in seen.faulty} == {*kinds}, seen
     assert all(re.match(r"broken\.py:\d+: ", one) for one in seen.faults)
     if {*kinds} & SPOIL or raises:
         assert seen.rule is None, "a rule is named that the loop does not follow"
