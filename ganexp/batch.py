@@ -1,7 +1,7 @@
 """What flows through a GAN: batches, the objectives formed on them, and their gradients."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from torch import Tensor, nn
@@ -62,11 +62,11 @@ class Batch:
         def changed(held: Any) -> Any:
             return tuple(map(change, held)) if isinstance(held, tuple) else None if held is None else change(held)
 
-        return Batch(*(changed(getattr(self, field.name)) for field in fields(self)))
+        return Batch(*(changed(getattr(self, one.name)) for one in fields(self)))
 
     def tensors(self) -> list[Tensor]:
         """Return all of its tensors, in the order of the fields."""
-        held = (getattr(self, field.name) for field in fields(self))
+        held = (getattr(self, one.name) for one in fields(self))
         return [one for part in held for one in (part if isinstance(part, tuple) else (part,)) if one is not None]
 
     def split(self, size: int) -> list["Batch"]:
@@ -117,14 +117,25 @@ class Objective:
             sample, or None if it did not look at real samples.
         fake_scores: `(B,)`, `(B, 1 + k)` or `(B, 1, S)` likewise.
         penalty: A further scalar, if there is one.
+        terms: Of G's: the weighted sum of the terms beside the loss, a scalar, if there are any.
+        values: Of G's: each term's own value, without its weight and its graph, by name, for the log.
     """
 
     loss: Tensor
     real_scores: Tensor | None
     fake_scores: Tensor
     penalty: Tensor | None = None
+    terms: Tensor | None = None
+    values: Mapping[str, Tensor] = field(default_factory=dict)
+
+    @property
+    def further(self) -> Tensor | None:
+        """The scalar that is added to the loss, if there is one: terms and penalty."""
+        if self.terms is None or self.penalty is None:
+            return self.penalty if self.terms is None else self.terms
+        return self.terms + self.penalty
 
     @property
     def value(self) -> Tensor:
         """The scalar that is differentiated."""
-        return self.loss if self.penalty is None else self.loss + self.penalty
+        return self.loss if self.further is None else self.loss + self.further

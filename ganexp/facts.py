@@ -45,6 +45,8 @@ class Facts:
         flip: Whether images are mirrored at random.
         batch_size: Real samples per batch, over all processes.
         g_batch: Latents in a batch that only G learns from; 0 means `batch_size`.
+        source_shape: Shape of a source that G is given; empty where G is given latents.
+        paired: Whether a real sample is what G should make of its source.
         pack: Samples that D scores together.
         iterations, d_steps: Iterations of the run, and updates of D in each.
         processes: How many train together.
@@ -56,6 +58,7 @@ class Facts:
         scores: What D returns: `logit`, `energy`, or empty where that is not known.
         further: What D returns behind each score, by name; None where that is not known.
         maps: Whether D returns a map of scores for each sample.
+        reads_source: Whether D scores samples beside their sources.
         batch_norm: Whether D has batch norm.
         against: The part of the data that generated samples are compared with: `train`, or `test`, which is held out.
         styles: Whether G makes its samples from styles.
@@ -69,6 +72,8 @@ class Facts:
     flip: bool = False
     batch_size: int = 64
     g_batch: int = 0
+    source_shape: tuple[int, ...] = ()
+    paired: bool = False
     pack: int = 1
     iterations: int = 1
     d_steps: int = 1
@@ -81,6 +86,7 @@ class Facts:
     scores: str = ""
     further: str | None = None
     maps: bool = False
+    reads_source: bool = False
     batch_norm: bool = False
     against: str = "train"
     styles: bool = False

@@ -1,6 +1,6 @@
 """The distribution of latents z, and of the class labels under which samples are generated from them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Annotated, Literal
 
 import torch
@@ -29,6 +29,12 @@ class Prior:
     Raises:
         ValueError: `latent_dim` is not positive, or the distribution is not one of the two.
     """
+
+    is_share = False
+    """Whether `sample` draws this process's share alone, and not the whole batch of all processes."""
+
+    are_sources = False
+    """Whether it draws sources from the data in place of latents."""
 
     @checked
     def __init__(
@@ -63,6 +69,10 @@ class Prior:
         self.rng = self._stream("latents", index)
         self.label_rng = self.label_rng and self._stream("labels", index)
 
+    def follow(self, reals: Iterator[Batch]) -> Iterator[Batch]:
+        """Return the real batches of an iteration, unpacked, on their way to the strategy."""
+        return reals
+
     def sample(self, n: int) -> Batch:
         """Draw the next `n` training latents, `(n, latent_dim)`."""
         return Batch(self._draw(n, self.rng), self._labels(n, self.label_rng))
@@ -82,6 +92,10 @@ class Prior:
         They differ from those of training and of pictures, whose streams are not moved.
         """
         return self._apart(n, "measured")
+
+    def in_batches(self, n: int, size: int) -> Iterable[Batch]:
+        """Return the same latents in batches of at most `size`."""
+        return self.measured(n).split(size)
 
     def standing(self, n: int) -> Batch:
         """Return latents as `measured` does, but different ones, for networks that see many before they are measured."""

@@ -81,6 +81,7 @@ def _known_keys():
     yield from (f"hydra.launcher.{key}" for option in described("hydra/launcher", [CONF]) for key, _ in flat(option.node))
     for group in GROUPS:
         yield from (f"{group}.{key}" for option in described(group, [CONF]) for key, _ in flat(option.node))
+    yield from (f"dataset.of.{key}" for option in described("dataset", [CONF]) for key, _ in flat(option.node))
 
 
 @pytest.mark.parametrize("name", [name for name in PAGES if name not in ("docs/claims.md", "docs/development.md")])

@@ -26,6 +26,7 @@ class Apa(Adaptive):
         target, images, every: As in `Adaptive`.
     """
 
+    keeps_images = True
     measures: ClassVar = {
         "augment/p": Scalar("probability that a generated sample is shown as a real one", "last,max", label="p")
     }
@@ -44,11 +45,11 @@ class Apa(Adaptive):
         shown = self.uniform(x.values) < self.p
         values = torch.where(shown, fake.values.detach(), x.values)
 
-        def mixed(made: Tensor | None, real: Tensor | None) -> Tensor | None:
-            if made is None or real is None:
-                return None
+        def mixed(made: Tensor, real: Tensor) -> Tensor:
             return torch.where(shown.view(-1, *[1] * (real.dim() - 1)), made, real)
 
-        pairs = zip(fake.conditions, x.conditions, strict=True)
-        conditions = tuple(torch.where(shown.flatten(), made, real) for made, real in pairs)
-        return Batch(values, conditions, mixed(fake.source, x.source), mixed(fake.target, x.target))
+        def if_any(made: Tensor | None, real: Tensor | None) -> Tensor | None:
+            return None if made is None or real is None else mixed(made, real)
+
+        conditions = tuple(map(mixed, fake.conditions, x.conditions))
+        return Batch(values, conditions, if_any(fake.source, x.source), if_any(fake.target, x.target))

@@ -25,6 +25,9 @@ class Augmentation(Drawing, Part):
     measures: ClassVar[Mapping[str, Scalar]] = {}
     """What `measurements` returns, by key, as for a loss."""
 
+    keeps_images = False
+    """Whether images stay as they are, so that D may score them beside their sources."""
+
     reads_signs = False
     """Whether it adapts to the signs of D's scores, so that the loss must have its boundary at 0."""
 
@@ -63,6 +66,12 @@ class Augmentation(Drawing, Part):
             self.refuse(run.shape)
         except ValueError as error:
             raise Misfit(f"does not fit these data: {error}", augment="none") from None
+        if run.reads_source and not self.keeps_images:
+            raise Misfit(
+                "transforms images, but not the sources that D scores them beside",
+                augment="none",
+                **{"discriminator.reads_source": False},
+            )
         if self.reads_signs and run.loss.boundary != 0:
             raise Misfit(
                 "adapts to the signs of D's scores, which have no meaning with this loss", augment="diffaugment", loss="hinge"
@@ -134,6 +143,8 @@ class Augmented:
 
 class NoAugmentation(Augmentation):
     """Samples as they are."""
+
+    keeps_images = True
 
     def begin(self, seed: int, device: torch.device, pack: int = 1) -> None:
         pass

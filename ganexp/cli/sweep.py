@@ -29,7 +29,6 @@ from ganexp.cli.naming import CHOICES, short, typed_overrides
 from ganexp.cli.resuming import path_of
 from ganexp.cli.sweeping import Results, Sweep, stopping
 from ganexp.cli.sweeping.sharing import take_jobs_per_gpu
-from ganexp.config.plain import plain
 from ganexp.documents import FULL
 from ganexp.facts import UserError
 from ganexp.logging import reading as runs
@@ -139,9 +138,9 @@ def settle_direction(cfg: DictConfig, typed: bool) -> str:
     if not isinstance(of_search, str):
         return asked
     if asked == "auto":
-        from ganexp.config.metrics import high_is_best  # imports torch
+        from ganexp.config.metrics import high_is_best, measuring  # imports torch
 
-        highest = high_is_best(metric, plain(cfg.loss), plain(cfg.augment), trust, plain(cfg.measure))
+        highest = high_is_best(metric, measuring(cfg), trust)
         asked = "maximize" if highest and not typed else of_search
     elif typed and asked != of_search:
         raise UserError(f"sweep.direction={asked} contradicts hydra.sweeper.direction={of_search}: leave out one of them.")
@@ -258,7 +257,7 @@ def _check_launcher(launcher: DictConfig) -> None:
 
 
 def _check_sweep(cfg: DictConfig, differing: Sequence[str]) -> None:
-    """Check a sweep's numbers and metric; if the loss, augment or experiment differs, each job checks the metric."""
+    """Check a sweep's numbers and metric; if a group that measures differs, each job checks the metric."""
     for key in ("max_batch_size", "n_jobs", "n_trials"):
         number = cfg.hydra.sweeper.get(key)
         if number is not None and number < 1:
@@ -266,10 +265,10 @@ def _check_sweep(cfg: DictConfig, differing: Sequence[str]) -> None:
     metric = cfg.sweep.metric
     if is_search(cfg) and metric is None:
         raise UserError("sweep.metric must name what a search optimises, for example sweep.metric=began/convergence.")
-    if metric is not None and not {"loss", "augment", "experiment"} & {key.partition(".")[0] for key in differing}:
-        from ganexp.config.metrics import refuse_unknown_metric  # imports torch
+    if metric is not None and not {"loss", "augment", "term", "experiment"} & {key.partition(".")[0] for key in differing}:
+        from ganexp.config.metrics import measuring, refuse_unknown_metric  # imports torch
 
-        refuse_unknown_metric("sweep.metric", metric, plain(cfg.loss), plain(cfg.augment), cfg.trust)
+        refuse_unknown_metric("sweep.metric", metric, measuring(cfg), cfg.trust)
 
 
 def _check_jobs(loader: ConfigLoader, cfg: DictConfig, jobs: Sequence[Sequence[str]]) -> None:

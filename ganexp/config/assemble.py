@@ -11,6 +11,7 @@ from torch import nn
 
 from ganexp.augmentations import Augmentation
 from ganexp.config.choices import Choice, Choices
+from ganexp.config.schema import Config
 from ganexp.data import Dataset
 from ganexp.distributed.processes import Processes
 from ganexp.facts import Facts, UserError
@@ -21,9 +22,11 @@ from ganexp.losses import Loss
 from ganexp.penalties import Penalty, total
 from ganexp.prior import Prior
 from ganexp.schedules import Schedule
+from ganexp.sources import LookedAt, Sources
 from ganexp.strategies import Strategy
 from ganexp.strategies.base import as_strategy
 from ganexp.streams import seed_global_streams, stream
+from ganexp.terms import Term
 
 
 def dataset_of(choice: Choice, seed: int) -> Dataset:
@@ -36,8 +39,18 @@ def dataset_of(choice: Choice, seed: int) -> Dataset:
 def networks_of(choices: Choices, facts: Facts) -> tuple[nn.Module, nn.Module]:
     """Make the generator and the discriminator, in this order, for samples of the run's shape; unconditional for 0 classes."""
     conditions = {"classes": facts.classes} if facts.classes else {}
-    generator = choices["generator"].make(choices.config.latent_dim, facts.shape, **conditions)
-    return generator, choices["discriminator"].make(packed_shape(facts.shape, facts.pack), **conditions)
+    generator = choices["generator"].make(facts.source_shape or choices.config.latent_dim, facts.shape, **conditions)
+    return generator, discriminator_of(choices["discriminator"], facts.shape, facts.pack, facts.source_shape, **conditions)
+
+
+def discriminator_of(
+    choice: Choice, shape: tuple[int, ...], pack: int, source_shape: tuple[int, ...], **conditions: int
+) -> nn.Module:
+    """Make a discriminator, which is told the shape of a source if it can read sources and there are any."""
+    reads = source_shape and "source" in inspect.signature(choice.target).parameters
+    given: dict[str, Any] = conditions | ({"source": source_shape} if reads else {})
+    made: nn.Module = choice.make(packed_shape(shape, pack), **given)
+    return made
 
 
 @dataclass(frozen=True)
@@ -46,6 +59,7 @@ class Parts:
 
     Args:
         loss, penalty, augment, schedule: Those of the run.
+        terms: Further terms of G's objective, by name.
         strategy: With all its wrappers.
         by_key: Each chosen part by its key; wrappers, from the outermost to the strategy inside, and penalties one by one.
         loggers: By their keys, not opened yet.
@@ -53,6 +67,7 @@ class Parts:
 
     loss: Loss
     penalty: Penalty
+    terms: dict[str, Term]
     augment: Augmentation
     schedule: Schedule
     strategy: Strategy
@@ -70,15 +85,17 @@ def parts_of(choices: Choices) -> Parts:
     wrapped = wrapped_strategies(choices)
     strategy, *_ = wrapped.values()
     penalties = {one.key: one.make() for one in choices.of("penalty")}
+    terms = {one.key: one.make() for one in choices.of("term")}
     loss, augment = choices["loss"].make(), choices["augment"].make()
     schedule = choices["schedule"].make(config.iterations)
     try:
         penalty = total(dict(zip(config.penalty, penalties.values(), strict=True)))
     except ValueError as error:
         raise UserError(f"{choices.typed('penalty')}: {error}.") from None
-    by_key = {**wrapped, "augment": augment, **penalties, "loss": loss, "schedule": schedule}
+    by_key = {**wrapped, "augment": augment, **penalties, **terms, "loss": loss, "schedule": schedule}
     loggers = {one.key: one.make() for one in choices.of("logger")}
-    return Parts(loss, penalty, augment, schedule, strategy, by_key, loggers)
+    named = dict(zip(config.term, terms.values(), strict=True))
+    return Parts(loss, penalty, named, augment, schedule, strategy, by_key, loggers)
 
 
 def gan_of(
@@ -87,10 +104,8 @@ def gan_of(
     generator: nn.Module,
     discriminator: nn.Module,
     *,
-    device: torch.device,
-    dtype: torch.dtype,
+    prior: Prior,
     autocast: torch.dtype | None = None,
-    frequencies: Sequence[float] | None = None,
     processes: Processes | None = None,
 ) -> GAN:
     """Make the GAN from networks that are on the device already and from parts, of which it takes ownership."""
@@ -98,10 +113,10 @@ def gan_of(
     return GAN(
         generator,
         discriminator,
-        parts.loss.to(device, dtype),
+        parts.loss.to(prior.device, prior.dtype),
         choices["optimizer.g"].make(generator.parameters()),
         choices["optimizer.d"].make(discriminator.parameters()),
-        Prior(config.latent_dim, config.prior, seed=config.seed, device=device, dtype=dtype, frequencies=frequencies),
+        prior,
         batch_size=config.batch_size,
         g_batch=config.g_batch,
         pack=config.pack,
@@ -112,7 +127,18 @@ def gan_of(
         accumulate=config.accumulate,
         clip_gradients=config.clip_gradients if isinstance(config.clip_gradients, float) else None,
         processes=processes,
+        terms=parts.terms,
     )
+
+
+def prior_of(
+    config: Config, device: torch.device, dtype: torch.dtype, frequencies: Sequence[float] | None, looked_at: LookedAt | None
+) -> Prior:
+    """Return where G's inputs come from: latents, or the sources of the data if there are any to look at."""
+    where: Any = {"seed": config.seed, "device": device, "dtype": dtype}
+    if looked_at is None:
+        return Prior(config.latent_dim, config.prior, frequencies=frequencies, **where)
+    return Sources(looked_at, classes=len(frequencies or ()), **where)
 
 
 def wrapped_strategies(choices: Choices, *, constant_steps: bool = False) -> dict[str, Strategy]:

@@ -13,11 +13,11 @@ import torch
 from torch import nn
 
 from ganexp.config import starting
-from ganexp.config.assemble import gan_of, networks_of
+from ganexp.config.assemble import gan_of, networks_of, prior_of
 from ganexp.config.check import Plan, check, check_loggers
 from ganexp.config.choices import name_of
 from ganexp.config.dry_run import CPU_FLOPS
-from ganexp.config.metrics import high_is_best, measured_by
+from ganexp.config.metrics import high_is_best, measured_by, measuring
 from ganexp.config.moving import with_coefficients
 from ganexp.config.plugins import distributions
 from ganexp.config.resume import endings, loaded
@@ -138,7 +138,7 @@ def trainer_of(
     looked_at = min(config.batch_size, max(diagnostics.MOST, config.pack)) if config.sample_every and processes.is_main else 0
     held_out = held_out_of(dataset, plan.facts.classes, looked_at, machine) if looked_at else None
     seed_global_streams(config.seed)  # so that initial weights do not depend on what the data drew
-    step = _step(plan, obtained.frequencies, processes, resumed=state is not None)
+    step = _step(plan, obtained, processes, resumed=state is not None)
     if folder:
         _say_if_heavy(plan, processes.count)
     checkpoints = (Checkpoints if processes.is_main else OthersCheckpoints)(
@@ -146,11 +146,12 @@ def trainer_of(
         every=config.checkpoint_every,
         keep=config.keep_checkpoints,
         best=config.keep_best,
-        highest=high_is_best(config.keep_best, config.loss, config.augment, chosen=config.measure),
+        highest=high_is_best(config.keep_best, measuring(config)),
         config=plan.values,
         shape=plan.facts.shape,
         classes=plan.facts.classes,
         class_names=dataset.class_names if plan.facts.classes else (),
+        source_shape=plan.facts.source_shape,
     )
     trainer = Trainer(
         step,
@@ -182,7 +183,7 @@ def trainer_of(
     return trainer
 
 
-def _step(plan: Plan, frequencies: list[float] | None, processes: Processes, *, resumed: bool) -> Step:
+def _step(plan: Plan, obtained: RunData, processes: Processes, *, resumed: bool) -> Step:
     """Make the networks, set up how they run, and return the step that trains them."""
     config, machine, choices = plan.config, plan.machine, plan.choices
     made = networks_of(choices, plan.facts)
@@ -206,10 +207,8 @@ def _step(plan: Plan, frequencies: list[float] | None, processes: Processes, *, 
         parts,
         generator,
         discriminator,
-        device=machine.device,
-        dtype=machine.dtype,
+        prior=prior_of(config, machine.device, machine.dtype, obtained.frequencies, obtained.looked_at),
         autocast=machine.autocast,
-        frequencies=frequencies,
         processes=processes,
     )
     strategy, schedule = parts.strategy, with_coefficients(choices, parts, average, gan)
@@ -233,7 +232,7 @@ def _loggers(
         UserError: The folder is taken, or a logger cannot begin.
     """
     config = plan.config
-    measures = {**measured_by(config.loss, config.augment), **figures}
+    measures = {**measured_by(measuring(config)), **figures}
     if folder is None:
         return [ProgressLogger(config.iterations, measures)]
     for warning in check_loggers(plan):

@@ -11,10 +11,10 @@ from torch.overrides import TorchFunctionMode
 
 from ganexp.config import starting
 from ganexp.config.assemble import Parts, networks_of, parts_of, wrapped_strategies
-from ganexp.config.choices import Choices, chosen_by, said_of
+from ganexp.config.choices import Choices, chosen_by, name_of, said_of
 from ganexp.config.dry_run import META, Demands, dry_iteration, refuse_too_large, try_networks, try_values
 from ganexp.config.evaluation import EvaluationPlan, plan_evaluation
-from ganexp.config.metrics import refuse_unknown_metric
+from ganexp.config.metrics import measuring, refuse_unknown_metric
 from ganexp.config.moving import at_the_end, movables, refuse_unmovable
 from ganexp.config.parsing import parse
 from ganexp.config.plain import plain
@@ -84,10 +84,12 @@ def check(cfg: Any, *, trust: Trust = (), processes: int = 1, resumed: bool = Fa
     choices["dataset"].ask(dataset.check, facts)
     evaluation = plan_evaluation(choices.of("measure"), config, facts)
     figures = evaluation.figures
-    refuse_unknown_metric("keep_best", config.keep_best, config.loss, config.augment, figures=figures)
-    refuse_unknown_metric("sweep.metric", config.sweep.metric, config.loss, config.augment, figures=figures)
+    for key, metric in (("keep_best", config.keep_best), ("sweep.metric", config.sweep.metric)):
+        refuse_unknown_metric(key, metric, measuring(config), figures=figures)
     for key in ("generator", "discriminator"):
         choices[key].ask(functools.partial(contract.check_kind, choices[key].target), facts)
+    choices["generator"].ask(functools.partial(contract.check_generator, choices["generator"].target), facts)
+    _check_sources(config, facts)
     _check_shares(config, processes)
     parts = parts_of(choices)
     networks, unseen = _on_meta(choices, facts)
@@ -180,6 +182,8 @@ def facts_of(config: Config, machine: Machine, processes: int, dataset: Dataset)
         flip=config.flip,
         batch_size=config.batch_size,
         g_batch=config.g_batch or 0,
+        source_shape=tuple(dataset.source_shape),
+        paired=bool(dataset.source_shape) and dataset.paired,
         pack=config.pack,
         iterations=config.iterations,
         d_steps=config.d_steps,
@@ -204,6 +208,7 @@ def _with_parts(choices: Choices, facts: Facts, parts: Parts, networks: tuple[nn
         scores=declared_d.output,
         further=None if discriminator is None else declared_d.further,
         maps=declared_d.maps,
+        reads_source=bool(getattr(discriminator, "reads_source", False)),
         batch_norm=discriminator is not None and contract.has_batch_norm(discriminator),
         styles=declared_g.styles,
     )
@@ -219,6 +224,17 @@ def check_loggers(plan: Plan) -> list[str]:
     for key, logger in plan.parts.loggers.items():
         plan.choices[key].ask(logger.check, facts)
     return facts.warnings
+
+
+def _check_sources(config: Config, facts: Facts) -> None:
+    """Refuse what has no meaning where G is given sources from the data."""
+    if not facts.source_shape:
+        return
+    given = f"{name_of(config.dataset)} gives G a source for each real sample"
+    if config.pack > 1:
+        raise UserError(f"pack={config.pack} has D score several samples at once, and dataset={given}: choose pack=1.")
+    if config.g_batch not in (None, config.batch_size):
+        raise UserError(f"g_batch={config.g_batch} is a number of latents, and dataset={given}: choose g_batch=null.")
 
 
 def _check_shares(config: Config, processes: int) -> None:

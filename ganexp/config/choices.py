@@ -12,13 +12,13 @@ from ganexp.config.defaults import options_in
 from ganexp.config.parsing import check_type, shown, unknown_key
 from ganexp.config.remedies import REMEDIES
 from ganexp.config.schema import AUTO, GROUPS, LISTS, Config, Node, Nodes
-from ganexp.config.targets import Target, Trust, target
+from ganexp.config.targets import Target, Trust, outer_place, target
 from ganexp.facts import Facts, Misfit, UserError
 from ganexp.printable import one_line
 
 FROM_THE_RUN = {"generator": 2, "discriminator": 1, "optimizer": 1, "wrapper": 1, "schedule": 1, "average": 2}
 """How many leading arguments of a target come from the run, not the configuration, by group, where there are any."""
-GIVEN = {"strategy": {"d_steps", "g_steps"}, "generator": {"classes"}, "discriminator": {"classes"}}
+GIVEN = {"strategy": {"d_steps", "g_steps"}, "generator": {"classes"}, "discriminator": {"classes", "source"}}
 """Keyword arguments that are given by the run as well, by group."""
 
 
@@ -240,12 +240,15 @@ def _inner(key: str, node: Node) -> dict[str, Any]:
     """Return the settings of a member that name members themselves, by their keys: nodes, and lists with nodes in them."""
     if key.partition(".")[0] == "loss":
         return {"base": node["base"]} if isinstance(node.get("base"), dict) else {}
-    if key == "dataset" and "dataset" in node:
+    place = outer_place(key)
+    if place == "dataset" and isinstance(node.get("of"), dict):
+        return {"of": node["of"]}
+    if place == "dataset" and "dataset" in node:
         if not isinstance(node["dataset"], dict):
             raise UserError(
                 f"{key}.dataset should be a class with its arguments: name it by {key}.dataset._target_=mine.Faces."
             )
         return {"dataset": node["dataset"]}
-    if f"{key}.".startswith("dataset.dataset."):
+    if f"{place}.".startswith("dataset.dataset."):
         return {name: value for name, value in node.items() if _names_targets(value)}
     return {}

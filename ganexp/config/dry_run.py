@@ -10,13 +10,14 @@ from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from ganexp.batch import Batch
-from ganexp.config.assemble import Parts, gan_of, networks_of
+from ganexp.config.assemble import Parts, gan_of, networks_of, prior_of
 from ganexp.config.choices import Choices
 from ganexp.facts import Facts, UserError
 from ganexp.gan.micro_batches import refuse_inexact
 from ganexp.gan.packing import packed, packed_shape
 from ganexp.gan.passes import NoScores
 from ganexp.printable import one_line
+from ganexp.sources import LookedAt
 from ganexp.strategies import Strategy
 from ganexp.streams import undisturbed
 from ganexp.training.checkpoint import refuse_unlike
@@ -53,14 +54,18 @@ def try_networks(choices: Choices, facts: Facts, generator: nn.Module, discrimin
     tried = TRIED * config.pack
     conditions = _labels(tried, facts.classes)
     dataset, of_g, of_d = (choices[key].called for key in ("dataset", "generator", "discriminator"))
+    given = torch.zeros(tried, *(facts.source_shape or (config.latent_dim,)), device=META)
     cannot = f"{of_g} cannot run on latents of latent_dim={config.latent_dim}"
     remedy = "choose another latent_dim or another generator"
+    if facts.source_shape:
+        cannot, remedy = f"{of_g} cannot run on sources of shape {facts.source_shape}, as those of {dataset}", "choose another"
     try:
-        fake, of_fake = counted(generator, torch.zeros(tried, config.latent_dim, device=META), *conditions)
+        fake, of_fake = counted(generator, given, *conditions)
         if fake.shape[1:] == shape:
             cannot = f"{of_d} cannot run on samples of shape {shape}, as those of {dataset}"
             remedy = "choose another discriminator or other data"
-            _, of_score = counted(discriminator, packed(Batch(fake.detach()), config.pack).values, *conditions)
+            beside = (given,) if facts.reads_source else ()
+            _, of_score = counted(discriminator, packed(Batch(fake.detach()), config.pack).values, *beside, *conditions)
     except RuntimeError as error:
         reason = one_line(error)
         if "meta" in reason:
@@ -108,16 +113,13 @@ def dry_iteration(
         RuntimeError: Something looks at values, or torch cannot do what is asked.
     """
     config = choices.config.model_copy(update={"accumulate": min(2, choices.config.accumulate)})
-    gan = gan_of(
-        replace(choices, config=config),
-        copy.deepcopy(parts),
-        *networks,
-        device=META,
-        dtype=machine.dtype,
-        frequencies=[1.0] * facts.classes or None,
-    )
     x = torch.empty(config.batch_size, *facts.shape, device=META, dtype=machine.dtype)
-    reals = itertools.repeat(gan.packed(Batch(x, _labels(config.batch_size, facts.classes))))
+    source = x.new_empty(config.batch_size, *facts.source_shape) if facts.source_shape else None
+    batch = Batch(x, _labels(config.batch_size, facts.classes), source)
+    looked_at = LookedAt(lambda _: batch, config.batch_size, facts.paired) if facts.source_shape else None
+    prior = prior_of(config, META, machine.dtype, [1.0] * facts.classes or None, looked_at)
+    gan = gan_of(replace(choices, config=config), copy.deepcopy(parts), *networks, prior=prior)
+    reals = map(gan.packed, prior.follow(itertools.repeat(batch)))
     try:
         g_steps = min(2, config.g_steps) if config.g_batch is None else 1  # so that G's last update is the one beside D's
         tried = copy.deepcopy(strategy)
@@ -158,7 +160,9 @@ def try_values(choices: Choices, parts: Parts, facts: Facts) -> None:
         raise UserError(f"accumulate={config.accumulate} is more parts than batch_size={config.batch_size} has samples.")
     labels = _labels(4, facts.classes, torch.device("cpu"))
     with undisturbed(torch.device("cpu")):
-        z, x = Batch(torch.randn(4, config.latent_dim), labels), Batch(torch.rand(4, *samples) * 2 - 1, labels)
+        given = torch.rand(4, *facts.source_shape) * 2 - 1 if facts.source_shape else torch.randn(4, config.latent_dim)
+        beside = (given,) if facts.reads_source else ()
+        z, x = Batch(given, labels), Batch(torch.rand(4, *samples) * 2 - 1, (*beside, *labels))
         networks = networks_of(choices, facts)
         if config.accumulate > 1:
             for key, network, batch in zip(("generator", "discriminator"), networks, (z, x), strict=True):

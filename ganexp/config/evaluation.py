@@ -6,7 +6,7 @@ import json
 import logging
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +41,7 @@ WHICH = ("path", "dataset", "split", "subset", "revision", "image_column", "labe
 
 def classifier_file(node: Node) -> Path:
     """Return the file of a dataset's classifier, beside the decoded sets: one for each choice of `WHICH`."""
+    node = node["of"] if isinstance(node.get("of"), dict) else node  # what it was trained on are the images themselves
     given = {key: node[key] for key in WHICH if node.get(key) is not None}
     path = given.get("path")
     if path is not None:
@@ -190,6 +191,21 @@ class EvaluationPlan:
                 "evaluation.against=test compares with held-out data, and "
                 f"dataset={name_of(self.config.dataset)} has none: choose evaluation.against=train."
             )
+
+    def of_at_most(self, sources: int) -> "EvaluationPlan":
+        """Return the plan for as many samples as there are sources, if more are asked for: none is measured twice.
+
+        Raises:
+            UserError: These are too few for a measure.
+        """
+        asked = self.config.evaluation
+        if asked.samples <= sources or not self.measures:
+            return self
+        log.info("evaluation.samples=%s: there are %s sources, so as many are measured.", f"{asked.samples:,}", f"{sources:,}")
+        few = asked.model_copy(update={"samples": sources})
+        plan = replace(self, config=self.config.model_copy(update={"evaluation": few}))
+        plan.refuse_few()
+        return plan
 
     def refuse_few(self) -> None:
         """Refuse fewer generated samples than a measure needs in the smallest of its features, before features are loaded."""

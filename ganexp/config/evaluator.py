@@ -10,14 +10,14 @@ from torch import Tensor, nn
 from torch.utils.data import Dataset as MapStyle
 
 from ganexp.batch import Batch
-from ganexp.config.assemble import dataset_of
+from ganexp.config.assemble import dataset_of, prior_of
 from ganexp.config.check import facts_of
 from ganexp.config.choices import choose, chosen_of, name_of
 from ganexp.config.evaluation import plan_evaluation
 from ganexp.config.loading import load
 from ganexp.config.parsing import parse
 from ganexp.config.plain import evaluated
-from ganexp.config.run_data import reals_of
+from ganexp.config.run_data import looked_at_of, reals_of
 from ganexp.config.schema import Config
 from ganexp.config.targets import Trust
 from ganexp.config.untrusted import checked
@@ -69,6 +69,8 @@ class RunEvaluator:
         self.shape = facts.shape
         self.reals, self.frequencies = reals_of(config, self.machine, facts.classes, dataset)
         self.reals.close()  # nothing is to be read ahead
+        self.looked_at = looked_at_of(dataset, self.reals.data, facts.classes, self.machine) if facts.source_shape else None
+        plan = plan.of_at_most(self.looked_at.count) if self.looked_at else plan
         evaluator = plan.evaluators(self.machine)
         assert evaluator is not None
         self.evaluator, self.evaluation = evaluator, plan.callback(self.machine, self.reals, self.processes, evaluator)
@@ -101,14 +103,7 @@ class RunEvaluator:
         trained = load(path, trust=trust, device=machine.device, averaged=config.evaluation.of == "average")
         network = trained.network
         execution.lay_out(network, machine, config.channels_last, compiled=config.compile)  # which changes the rounding
-        prior = Prior(
-            config.latent_dim,
-            config.prior,
-            seed=config.seed,
-            device=machine.device,
-            dtype=machine.dtype,
-            frequencies=self.frequencies,
-        )
+        prior = prior_of(config, machine.device, machine.dtype, self.frequencies, self.looked_at)
         if trained.classes != prior.classes:
             raise CheckpointError(f"{path} has {trained.classes} classes, but its data have {prior.classes}")
         samples = self.evaluation.first(network, prior, SHOWN if len(self.shape) == 3 else POINTS)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import Dataset as MapStyle
 
-from ganexp.config.assemble import dataset_of
+from ganexp.config.assemble import dataset_of, discriminator_of
 from ganexp.config.choices import choose, name_of
 from ganexp.config.parsing import parse
 from ganexp.config.schema import Config, effect_of
@@ -18,7 +18,6 @@ from ganexp.config.targets import Trust
 from ganexp.config.untrusted import UNWATCHED, checked
 from ganexp.data import default_folder, load_cached
 from ganexp.facts import UserError
-from ganexp.gan.packing import packed_shape
 from ganexp.logging.layout import RunFolder
 from ganexp.logging.reading import find, is_run, read
 from ganexp.networks.contract import declared
@@ -51,10 +50,13 @@ class _Stored:
     iterations: int
     figures: dict[str, float]
     class_names: Any
+    source_shape: tuple[int, ...]
 
     def __post_init__(self) -> None:
         if not self.shape or not all(type(size) is int and size >= 1 for size in self.shape):
             raise CheckpointError(f"{self.path} does not say which shape its samples have")
+        if not all(type(size) is int and size >= 1 for size in self.source_shape):
+            raise CheckpointError(f"{self.path} does not say which shape its sources have")
         known = type(self.classes) is int and self.classes >= 0
         if not known or bool(self.classes) != self.settings.conditional:
             raise CheckpointError(f"{self.path} does not say how many classes its generator knows")
@@ -98,7 +100,8 @@ def load(
     stored = _stored(place, "generator", averaged, trust)
     config = stored.settings
     generator = choose("generator", config.generator, trust)
-    network = _filled("generator", lambda: generator.make(config.latent_dim, stored.shape, **stored.conditions), stored)
+    given = stored.source_shape or config.latent_dim
+    network = _filled("generator", lambda: generator.make(given, stored.shape, **stored.conditions), stored)
     if standing:
         network = _settled(network.to(device), standing, stored)
     return Trained(
@@ -107,6 +110,7 @@ def load(
         prior=config.prior,
         shape=stored.shape,
         classes=stored.classes,
+        source_shape=stored.source_shape,
         device=device,
         dtype=stored.dtype,
         origin=Origin(_published(stored.config), config.dataset, stored.iterations, stored.figures, tuple(stored.class_names)),
@@ -134,8 +138,12 @@ def load_discriminator(
     """
     stored = _stored(place, "discriminator", averaged, trust)
     discriminator = choose("discriminator", stored.settings.discriminator, trust)
-    packs = packed_shape(stored.shape, stored.settings.pack)
-    network = _filled("discriminator", lambda: discriminator.make(packs, **stored.conditions), stored)
+    pack = stored.settings.pack
+    network = _filled(
+        "discriminator",
+        lambda: discriminator_of(discriminator, stored.shape, pack, stored.source_shape, **stored.conditions),
+        stored,
+    )
     return network.to(device).requires_grad_(False).eval()
 
 
@@ -187,6 +195,10 @@ def _filled(name: str, make: Callable[[], nn.Module], stored: _Stored) -> nn.Mod
 def _settled(network: nn.Module, batches: int, stored: _Stored) -> nn.Module:
     """Compute batch norm's statistics anew, from latents drawn on the CPU, so that they are the same on every device."""
     config = stored.settings
+    if stored.source_shape:
+        raise UserError(
+            "standing: statistics are computed anew from latents, and the generator is given sources: leave it out."
+        )
     frequencies = [1.0] * stored.classes if stored.classes else None
     prior = Prior(config.latent_dim, config.prior, seed=config.seed, dtype=stored.dtype, frequencies=frequencies)
     with looking(prior, network):
@@ -257,7 +269,7 @@ def _of_checkpoint(path: Path, averaged: bool, network: str, trust: Trust) -> _S
         raise CheckpointError(f"{path} holds an average of the generator alone: name a checkpoint of the run for anything else")
     config = _checked(state["config"], path, trust)
     shape, classes, names = tuple(state["shape"]), state.get("classes", -1), state.get("class_names", [])
-    return _Stored(path, config, shape, classes, weights, iterations, figures, names)
+    return _Stored(path, config, shape, classes, weights, iterations, figures, names, tuple(state.get("source_shape", ())))
 
 
 def _of_folder(path: Path, averaged: bool, network: str, trust: Trust) -> _Stored:
@@ -265,7 +277,9 @@ def _of_folder(path: Path, averaged: bool, network: str, trust: Trust) -> _Store
         raise CheckpointError(f"{path} holds one set of weights, averaged or not: leave averaged=False out")
     said, weights = saved(path, discriminator=network == "discriminator")
     config, shape = _checked(said["settings"], path, trust), tuple(said["shape"])
-    return _Stored(path, config, shape, said["classes"], weights, said["iterations"], said["figures"], said["class_names"])
+    source_shape = tuple(said["source_shape"])
+    described = said["iterations"], said["figures"], said["class_names"], source_shape
+    return _Stored(path, config, shape, said["classes"], weights, *described)
 
 
 def _checked(config: dict[str, Any], path: Path, trust: Trust) -> dict[str, Any]:

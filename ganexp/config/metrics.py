@@ -3,11 +3,11 @@
 import difflib
 import functools
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Any, Literal
 
 from ganexp.config.choices import measures_in, name_of
 from ganexp.config.defaults import options_in
+from ganexp.config.plain import plain
 from ganexp.config.schema import Node
 from ganexp.config.targets import Trust, target
 from ganexp.evaluation import Measure
@@ -29,28 +29,37 @@ def measures_of(node: Node, trust: Trust = None, group: Literal["loss", "augment
     return {**measures_of(base, trust), **measures} if isinstance(base, dict) else measures
 
 
-def measured_by(loss: Node, augment: Node, trust: Trust = None) -> dict[str, Scalar]:
-    """Return the measures, by key, that a loss and an augmentation declare."""
-    return {**measures_of(loss, trust), **measures_of(augment, trust, "augment")}
+def measured_by(chosen: Mapping[str, Any], trust: Trust = None) -> dict[str, Scalar]:
+    """Return the measures, by key, that the loss, the augmentation and the terms among chosen groups declare."""
+    terms = {f"terms/{name}": _term_value(name, node, trust) for name, node in chosen["term"].items()}
+    return {**measures_of(chosen["loss"], trust), **measures_of(chosen["augment"], trust, "augment"), **terms}
+
+
+def _term_value(name: str, node: Node, trust: Trust) -> Scalar:
+    measures: Scalar = target(node, f"term.{name}", trust).measures  # type: ignore[attr-defined]
+    return measures
+
+
+def measuring(cfg: Any) -> dict[str, Any]:
+    """Return the groups of a configuration whose members measure."""
+    return {group: plain(getattr(cfg, group)) for group in ("loss", "augment", "term", "measure")}
 
 
 def refuse_unknown_metric(
     key: str,
     metric: str | None,
-    loss: Node,
-    augment: Node,
+    chosen: Mapping[str, Any],
     trust: Trust = None,
     *,
     figures: Mapping[str, Scalar] | None = None,
 ) -> None:
-    """Refuse a metric that no row of a run with this loss and this augmentation will have.
+    """Refuse a metric that no row of a run with these choices will have.
 
     Args:
         key: The key of the configuration that names the metric.
         metric: A key of the rows, or None.
-        loss: The loss, which measures.
-        augment: The augmentation, which measures as well.
-        trust: Modules from which both may come.
+        chosen: The groups whose members measure, as `measuring` returns them.
+        trust: Modules from which they may come.
         figures: The figures of the run's evaluation, if they are known.
     """
     if metric is None:
@@ -62,22 +71,21 @@ def refuse_unknown_metric(
             f"{key}={metric} is a figure of evaluations, and this run has no such evaluation: choose evaluate_every=… and "
             f"measure=[{by_key[plain]}]{features}."
         )
-    logged = known(measured_by(loss, augment, trust))
+    loss, augment = chosen["loss"], chosen["augment"]
+    logged = known(measured_by(chosen, trust))
     if metric not in logged and not metric.startswith("eval/"):
-        chosen = f"loss={name_of(loss)}" + ("" if name_of(augment) == "none" else f" and augment={name_of(augment)}")
+        named = f"loss={name_of(loss)}" + ("" if name_of(augment) == "none" else f" and augment={name_of(augment)}")
         keys = sorted({**logged, **by_key})
         close = [one for one in keys if one.endswith(f"/{metric}")] or difflib.get_close_matches(metric, keys, n=1)
         meant = f"did you mean {close[0]}?" if close else f"choose one of {', '.join(keys)}."
-        raise UserError(f"{key}={metric} is not logged with {chosen}; {meant}")
+        raise UserError(f"{key}={metric} is not logged with {named}; {meant}")
 
 
-def high_is_best(
-    metric: str | None, loss: Node, augment: Node, trust: Trust = None, chosen: Mapping[str, Node] = MappingProxyType({})
-) -> bool:
-    """Return whether a key of the rows declares that its highest value is best; `chosen` may hold further measures."""
-    further: Any = (target(node, f"measure.{name}", trust) for name, node in measures_in(chosen).items())
+def high_is_best(metric: str | None, chosen: Mapping[str, Any], trust: Trust = None) -> bool:
+    """Return whether a key of the rows declares that its highest value is best, with choices as `measuring` returns them."""
+    further: Any = (target(node, f"measure.{name}", trust) for name, node in measures_in(chosen["measure"]).items())
     figures = {key: figure for measure in (*measures_offered().values(), *further) for key, figure in measure.keys.items()}
-    declared = {**known(measured_by(loss, augment, trust)), **figures}.get(_in_first_features(metric or ""))
+    declared = {**known(measured_by(chosen, trust)), **figures}.get(_in_first_features(metric or ""))
     return declared is not None and declared.best == "highest"
 
 

@@ -9,6 +9,9 @@ REMEDIES: dict[str, dict[str, Any]] = {
     "class_loss": {"discriminator.conditioning": "classifier"},
     "no class_loss": {"loss": "acgan", "discriminator.conditioning": "projection"},
     "code": {"discriminator.returns_code": True},
+    "a generator of sources": {"generator": "unet"},
+    "sources": {"dataset": "degraded", "generator": "dcgan"},
+    "targets": {"dataset": "degraded"},
     "no code": {"discriminator.returns_code": False},
 }
 """Keys and values by the `lack` of a `Misfit`: any one of them is a remedy."""

@@ -1,7 +1,7 @@
 """The data of a run, loaded before it has a folder: training data, held-out samples, and its evaluation."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -18,6 +18,7 @@ from ganexp.distributed.processes import Processes
 from ganexp.facts import UserError
 from ganexp.instruments.scalar import Scalar
 from ganexp.printable import printable
+from ganexp.sources import LookedAt
 from ganexp.streams import stream
 from ganexp.training import Evaluation, execution
 
@@ -28,11 +29,12 @@ MOST_NAMES = 10
 
 @dataclass(frozen=True)
 class RunData:
-    """The data set, its feed, how often each class occurs, the run's evaluation, and the figures that it computes."""
+    """The data set, its feed, how often each class occurs, pairs to look at, the evaluation, and its figures."""
 
     dataset: Dataset
     reals: Resident | Streamed
     frequencies: list[float] | None
+    looked_at: LookedAt | None
     evaluation: Evaluation | None
     figures: Mapping[str, Scalar]
 
@@ -49,8 +51,12 @@ def obtain(plan: Plan, processes: Processes | None = None) -> RunData:
     execution.set_up(machine, deterministic=config.deterministic, threads=config.threads)
     dataset = dataset_of(plan.choices["dataset"], config.seed)
     planned, missing = replace(plan.evaluation, dataset=dataset), list(plan.missing)
+    looked_at = None
     try:
         reals, frequencies = reals_of(config, machine, plan.facts.classes, dataset, processes)
+        if dataset.source_shape:
+            looked_at = looked_at_of(dataset, reals.data, plan.facts.classes, machine)
+            planned = planned.of_at_most(looked_at.count)
     except UserError as error:
         missing.append(str(error))
     if not plan.missing and not (missing and planned.lacks_classifier):
@@ -61,7 +67,7 @@ def obtain(plan: Plan, processes: Processes | None = None) -> RunData:
     if missing:
         raise UserError(" ".join(missing))
     evaluation = planned.callback(machine, reals, processes, evaluator) if evaluator else None
-    return RunData(dataset, reals, frequencies, evaluation, evaluator.keys if evaluator else {})
+    return RunData(dataset, reals, frequencies, looked_at, evaluation, evaluator.keys if evaluator else {})
 
 
 def reals_of(
@@ -96,6 +102,7 @@ def reals_of(
         digest=digest,
         labels=labels,
         processes=processes,
+        derive=dataset.derive,
     )
     counts = None if labels is None else torch.bincount(labels, minlength=classes)
     if counts is not None and not counts.all():
@@ -117,10 +124,10 @@ def _refuse_broken(dataset: Dataset, data: torch.Tensor | MapStyle[torch.Tensor]
     name, n = type(dataset).__name__, len(data)  # type: ignore[arg-type]  # those of a feed have a length
     if not n:
         raise UserError(f"dataset: {name} has loaded no samples: at least one is needed.")
-    if isinstance(data, torch.Tensor) and data.shape[1:] != tuple(dataset.shape):
+    if isinstance(data, torch.Tensor) and data.shape[1:] != tuple(dataset.loaded_shape):
         raise UserError(
-            f"dataset: {name} has loaded samples of shape {tuple(data.shape[1:])}, and says {dataset.shape}: shape should be "
-            "that of a sample."
+            f"dataset: {name} has loaded samples of shape {tuple(data.shape[1:])}, and says {dataset.loaded_shape}: shape "
+            "should be that of a sample."
         )
     if isinstance(data, torch.Tensor) and data.dtype != torch.uint8:
         low, high = data.aminmax()
@@ -154,11 +161,46 @@ def held_out_of(dataset: Dataset, classes: int, n: int, machine: execution.Machi
         return None
     try:
         data = load_cached(others, default_folder(), place="streamed")
-        labels = others.labels() if classes else None
-        chosen = torch.randperm(len(data), generator=stream(0, "held-out samples"))[:n]  # type: ignore[arg-type]
-        samples = data[chosen] if isinstance(data, torch.Tensor) else torch.stack([data[i] for i in chosen.tolist()])
+        read = _by_index(others, data, classes, machine)
+        return read(torch.randperm(len(data), generator=stream(0, "held-out samples"))[:n].tolist())  # type: ignore[arg-type]
     except (OSError, ValueError) as error:
         log.warning("There is no accuracy on held-out images: %s.", error)
         return None
-    samples = to_range(samples.to(machine.device), machine.dtype)
-    return Batch(samples, () if labels is None else (labels[chosen].to(machine.device),))
+
+
+def looked_at_of(
+    dataset: Dataset, data: torch.Tensor | MapStyle[torch.Tensor], classes: int, machine: execution.Machine
+) -> LookedAt:
+    """Return the sources that pictures and measurements are made from: held-out ones, or else those of training.
+
+    They come in an order of their own, always the same, since data may be sorted by class.
+
+    Raises:
+        UserError: The held-out data cannot be read.
+    """
+    others = dataset.held_out()
+    if others is None or not others.is_here:
+        log.info("The data hold out no samples, so pictures and measurements are made from sources of training.")
+    else:
+        try:
+            dataset, data = others, load_cached(others, default_folder(), place="streamed")
+        except OSError as error:
+            raise UserError(f"dataset: {error}.") from error
+    order = torch.randperm(len(data), generator=stream(0, "sources to look at")).tolist()  # type: ignore[arg-type]
+    read = _by_index(dataset, data, classes, machine)
+    return LookedAt(lambda places: read([order[place] for place in places]), len(order), dataset.paired)
+
+
+def _by_index(
+    dataset: Dataset, data: torch.Tensor | MapStyle[torch.Tensor], classes: int, machine: execution.Machine
+) -> Callable[[Sequence[int]], Batch]:
+    """Return a function that reads samples by index, with their labels if networks read any, and with their sources."""
+    labels = dataset.labels() if classes else None
+
+    def read(indices: Sequence[int]) -> Batch:
+        chosen = [*indices]
+        samples = data[chosen] if isinstance(data, torch.Tensor) else torch.stack([data[i] for i in chosen])
+        conditions = () if labels is None else (labels[chosen].to(machine.device),)
+        return dataset.derive(Batch(to_range(samples.to(machine.device), machine.dtype), conditions))
+
+    return read

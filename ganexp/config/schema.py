@@ -112,6 +112,7 @@ class Config(Keys):
     generator: Node
     discriminator: Node
     penalty: Nodes = key({})
+    term: Nodes = key({})
     augment: Node = key({"name": "none", "_target_": "ganexp.augmentations.NoAugmentation"})
     loss: Node
     strategy: Node

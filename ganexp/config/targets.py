@@ -27,6 +27,7 @@ from ganexp.penalties import Penalty
 from ganexp.printable import one_line
 from ganexp.schedules import Schedule
 from ganexp.strategies import Strategy
+from ganexp.terms import Term
 from ganexp.training import Average
 from ganexp.wrappers import Wrapper
 
@@ -50,11 +51,17 @@ def target(node: Node, key: str, trust: Trust = None) -> Target:
     except (ImportError, AttributeError, ValueError) as error:
         reason = one_line(error)
         raise UserError(f"{key}._target_={name} cannot be imported: {reason}.") from None
-    place = "dataset.dataset.…" if key.startswith("dataset.dataset.") else key
+    place = outer_place(key)
+    place = "dataset.dataset.…" if place.startswith("dataset.dataset.") else place
     fits, contract = CONTRACTS.get(place) or CONTRACTS[key.partition(".")[0]]
     if not fits(found):
         raise UserError(f"{key}._target_={name} must be {contract}.")
     return found
+
+
+def outer_place(key: str) -> str:
+    """Return where a key would lie if the data set inside another, `dataset.of`, were the outer one."""
+    return f"dataset{key.removeprefix('dataset.of')}" if f"{key}.".startswith("dataset.of.") else key
 
 
 def refuse_foreign(key: str, name: str, module: str, trust: Trust) -> None:
@@ -116,6 +123,7 @@ CONTRACTS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "discriminator": (_is_a(nn.Module), "a subclass of torch.nn.Module"),
     "loss": (_is_a(Loss), "a subclass of ganexp.losses.Loss"),
     "penalty": (_is_a(Penalty), "a subclass of ganexp.penalties.Penalty"),
+    "term": (_is_a(Term), "a subclass of ganexp.terms.Term"),
     "augment": (_is_a(Augmentation), "a subclass of ganexp.augmentations.Augmentation"),
     "strategy": (
         _is_strategy,

@@ -69,8 +69,11 @@ def checked(
             raise UserError(f"{where}: {said}, which it has recorded, could {risk}: {remedy}.")
     if not _is_among(typed, "data_root"):
         plain["data_root"] = defaults()["data_root"]
-    if isinstance(plain.get("dataset"), dict) and "root" in plain["dataset"] and not _is_among(typed, "dataset.root"):
-        plain["dataset"]["root"] = plain["data_root"]
+    dataset, key = plain.get("dataset"), "dataset.root"
+    while isinstance(dataset, dict):  # and those inside it
+        if "root" in dataset and not _is_among(typed, key):
+            dataset["root"] = plain["data_root"]
+        dataset, key = dataset.get("of"), key.replace("root", "of.root")
     sweep = {"sweep": plain["sweep"] | {"resume": None}} if isinstance(plain.get("sweep"), dict) else {}
     return plain | sweep | {"resume": None, "trust": trust if isinstance(trust, str) else list(trust)}
 
@@ -78,7 +81,7 @@ def checked(
 def is_typed_again(word: str) -> bool:
     """Return whether a word such as `trust=mine` has to be typed again to resume a run: the folder does not set it."""
     key, _, value = word.lstrip("+").partition("=")
-    if key in ("trust", "data_root", "dataset.root"):
+    if key in ("trust", "data_root", "dataset.root", "dataset.of.root"):
         return value not in ("", "null", "[]")
     return _risk_of(key, value.strip("[]").split(",") if key == "evaluation.features" else value) is not None
 

@@ -64,10 +64,13 @@ def load(
     fits; otherwise it stays as it is. Datasets without a `fingerprint`, and points, are not kept.
 
     A dataset that is not `strict` is told by `skip` which images are corrupt, once that is known, and loaded without them.
+    Of a dataset that has parts, the parts are kept.
 
     Raises:
         OSError: The data are not available, or an image cannot be decoded.
     """
+    if dataset.parts:
+        return dataset.joined(*(load(part, folder, place=place, device=device, workers=workers) for part in dataset.parts))
     if dataset.fingerprint() is None:
         return dataset.load()
     if dataset.strict:

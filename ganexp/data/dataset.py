@@ -8,6 +8,7 @@ from annotated_types import Ge, Le
 from torch import Tensor
 from torch.utils.data import Dataset as MapStyle
 
+from ganexp.batch import Batch
 from ganexp.data.modes import Modes
 from ganexp.facts import Facts, Misfit
 
@@ -38,6 +39,12 @@ class Dataset:
     stack_of: "Dataset | None" = None
     """The data set whose images are this one's channels; its classifier is applied to each channel."""
 
+    source_shape: tuple[int, ...] = ()
+    """Shape of the source that each sample has, such as an image that is to be translated; empty without sources."""
+
+    paired = True
+    """Whether a sample is what should be made of its own source; if not, it only belongs to the set of such samples."""
+
     def check(self, run: Facts) -> None:
         """Refuse a run that needs labels or images where there are none.
 
@@ -57,10 +64,36 @@ class Dataset:
     def load(self) -> Tensor | MapStyle[Tensor]:
         """Read the data: a tensor of all samples, images as uint8 and points as float, or a map-style dataset of samples.
 
+        A set that has `parts` is joined from them.
+
         Raises:
             OSError: The data are not available.
         """
+        if not self.parts:
+            raise NotImplementedError
+        return self.joined(*(part.load() for part in self.parts))
+
+    @property
+    def parts(self) -> tuple["Dataset", ...]:
+        """The data sets that this one is made of, if it is; each of them is decoded and cached by itself."""
+        return ()
+
+    def joined(self, *parts: Any) -> Tensor | MapStyle[Tensor]:
+        """Return what `load` returns, given what each of the `parts` has loaded."""
         raise NotImplementedError
+
+    @property
+    def loaded_shape(self) -> tuple[int, ...]:
+        """Shape of one sample as `load` returns it, before `derive`."""
+        return self.shape
+
+    def derive(self, batch: Batch) -> Batch:
+        """Return a batch of samples with their sources; each pair depends on what was loaded for it alone.
+
+        Args:
+            batch: Samples as `load` returns them, in [-1, 1], perhaps mirrored, and their labels, on the device.
+        """
+        return batch
 
     def labels(self) -> Tensor:
         """Return the class of each sample, `(N,)`, int64, in the order of `load`.

@@ -7,7 +7,7 @@ data lie, the batches are the same.
 """
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -49,6 +49,7 @@ class Feed(Iterator[Batch]):
         digest: What identifies the data when a run is resumed; by default computed from them.
         labels: `(N,)`, the classes of the samples; every batch then has those of its samples as conditions.
         processes: Those that train together; each gets its share of every batch.
+        derive: Adds sources to batches: `Dataset.derive`.
     """
 
     def __init__(
@@ -64,11 +65,13 @@ class Feed(Iterator[Batch]):
         digest: str | None = None,
         labels: Tensor | None = None,
         processes: Processes | None = None,
+        derive: Callable[[Batch], Batch] = lambda batch: batch,
     ) -> None:
         n, processes = len(data), processes or Processes()  # type: ignore[arg-type]
         if labels is not None and len(labels) != n:
             raise ValueError(f"labels should be as many as the samples, {n}, not {len(labels)}")
         self.data, self.dtype, self.device, self.workers = data, dtype, torch.device(device), workers
+        self._derive = derive
         self.batch_size = batch_size // processes.count
         self._of, self._seed, self._flip, self._digest, self._labels = batch_size, seed, flip, digest, labels
         # Not a method: a loader that refers to its feed would keep its processes alive.
@@ -122,7 +125,8 @@ class Resident(Feed):
         if not self._ready:
             indices = next(self._indices)
             made = to_range(self._gather(indices), self.dtype)
-            self._ready = Batch(made, _conditions(self._labels, indices)).split(self.batch_size)[::-1]
+            batches = self._derive(Batch(made, _conditions(self._labels, indices)))
+            self._ready = batches.split(self.batch_size)[::-1]
         return self._ready.pop()
 
 
@@ -176,7 +180,7 @@ class Streamed(Feed):
         assert self._batches is not None
         images = to_range(next(self._batches).to(self.device, non_blocking=True), self.dtype)
         conditions = () if self._labels is None else _conditions(self._labels, next(self._indices))
-        return Batch(images, tuple(one.to(self.device, non_blocking=True) for one in conditions))
+        return self._derive(Batch(images, tuple(one.to(self.device, non_blocking=True) for one in conditions)))
 
     def _fetch_aside(self, aside: torch.cuda.Stream) -> Batch:
         with torch.cuda.stream(aside):

@@ -1,10 +1,11 @@
 """The GAN, and the verbs that update strategies are written in."""
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, overload
 
 import torch
 from torch import Tensor, nn
@@ -23,6 +24,7 @@ from ganexp.losses.heads import over_heads
 from ganexp.optimizers.ownership import Optimized, refuse_foreign_parameters
 from ganexp.penalties import NoPenalty, Penalty, Seen
 from ganexp.prior import Prior
+from ganexp.terms import Generated, Term
 
 log = logging.getLogger(__name__)
 
@@ -38,12 +40,13 @@ class GAN:
 
     Args:
         generator: Maps latents `(B, latent_dim)` to a batch shaped like the real one, never a view of its parameters,
-            which G's own step would change.
+            which G's own step would change. With sources from the data, it maps these instead.
         discriminator: Maps a batch to scores `(B,)`, one per sample; to a map of scores, `(B, 1, …)`, one for each of several
-            places of a sample; or to `(B, 1 + k)` with k further numbers behind each score, if the loss reads them.
+            places of a sample; or to `(B, 1 + k)` with k further numbers behind each score, if the loss reads them. Where its
+            attribute `reads_source` is true, it is called `D(samples, sources)`.
         loss: The two objectives, as functions of scores.
         optimizer_g, optimizer_d: Optimisers over the parameters of one network each.
-        prior: Where latents come from.
+        prior: Where latents come from, or sources: `ganexp.prior.Prior`, `ganexp.sources.Sources`.
         batch_size: How many latents one batch has, over all processes.
         g_batch: How many latents a batch has that only G learns from; by default `batch_size`.
         pack: How many samples D scores together (PacGAN). Batches that a strategy sees, real and generated, then hold
@@ -59,6 +62,7 @@ class GAN:
         accumulate: Pass each batch through a network in this many parts, each recomputed in the backward pass, so that
             memory is that of one part. Penalties see the whole batch.
         processes: The processes that train this GAN together; by default this one alone.
+        terms: Further terms of G's objective, by name.
 
     Raises:
         ValueError: The optimisers and the networks do not belong together: see `ganexp.optimizers.ownership`.
@@ -83,6 +87,7 @@ class GAN:
         clip_gradients: float | None = None,
         accumulate: int = 1,
         processes: Processes | None = None,
+        terms: Mapping[str, Term] | None = None,
     ) -> None:
         refuse_foreign_parameters(generator, discriminator, optimizer_g, optimizer_d)
         self.generator = generator
@@ -100,6 +105,7 @@ class GAN:
                     f"{whole}, such as {whole * -(-size // whole)}"
                 )
         self.pack = pack
+        self.terms = dict(terms or {})
         self.penalty = penalty or NoPenalty()
         self.penalty.begin(prior.seed, prior.device)
         self.penalty.share_among(self.processes)
@@ -139,14 +145,18 @@ class GAN:
         return self.timer.phase(network)
 
     def sample(self) -> Batch:
-        """Draw a batch of latents, `(B, latent_dim)`; with several processes, each gets its share."""
-        return self.processes.own(self.prior.sample(self.batch_size))
+        """Draw a batch of latents, `(B, latent_dim)`, or of sources; with several processes, each gets its share."""
+        return self._drawn(self.batch_size)
 
     def sample_for_g(self) -> Batch:
         """Draw a batch of latents that only G learns from; if its size is `batch_size`, `sample` draws it."""
         if self.g_batch == self.batch_size:
             return self.sample()
-        return self.processes.own(self.prior.sample(self.g_batch))
+        return self._drawn(self.g_batch)
+
+    def _drawn(self, n: int) -> Batch:
+        drawn = self.prior.sample(n)
+        return drawn if self.prior.is_share else self.processes.own(drawn)
 
     def generate(self, z: Batch) -> Batch:
         """Generate a batch from latents, under their conditions, packed."""
@@ -154,7 +164,14 @@ class GAN:
             return self.packed(self._passes.generate(self.generator, Batch.of(z)))
 
     def packed(self, batch: Batch) -> Batch:
-        """Return a batch as D scores it, in packs of samples; every batch that a strategy draws has gone through here."""
+        """Return a batch as D scores it, in packs of samples; every batch that a strategy draws has gone through here.
+
+        Where D reads sources, they become the first of the batch's conditions.
+        """
+        if getattr(self.discriminator, "reads_source", False):
+            if batch.source is None:
+                raise ValueError("the discriminator reads sources, and these samples have none: give batches with a source")
+            batch = replace(batch, conditions=(batch.source, *batch.conditions))
         return packed(batch, self.pack)
 
     def score_real(self, x: Batch) -> Tensor:
@@ -224,12 +241,14 @@ class GAN:
             return self.g_objective(real_scores, self.score_fake(fake), fake)
 
     def g_objective(self, real_scores: Tensor | None, fake_scores: Tensor, fake: Batch) -> Objective:
-        """Form G's objective, penalty included, from the scores that D, or any other discriminator, gives its fakes."""
-        penalty = self.penalty.g_term(self.generator, Batch.of(fake), self._generated)
+        """Form G's objective, with penalty and terms, from the scores that D, or any other discriminator, gives its fakes."""
+        fake = Batch.of(fake)
+        penalty = self.penalty.g_term(self.generator, fake, self._generated)
         if penalty is not None and self.penalty.differentiates_gradients:
             self.need_second_derivatives("penalty of G", [penalty])
         loss = self.loss.g_loss(real_scores, fake_scores)
-        return Objective(loss, real_scores, fake_scores, self._of_global_batch(penalty, len(fake), len(fake_scores)))
+        penalty = self._of_global_batch(penalty, len(fake), len(fake_scores))
+        return Objective(loss, real_scores, fake_scores, penalty, *self._terms(fake, len(fake_scores)))
 
     def losses(self, x: Batch, fake: Batch) -> tuple[Objective, Objective]:
         """Form both objectives from one scoring of each batch; where D is shown other samples, G's are scored separately."""
@@ -421,6 +440,19 @@ class GAN:
             self.need_second_derivatives("penalty", [penalty])
         return Objective(loss, real_scores, fake_scores, self._of_global_batch(penalty, len(x), len(real_scores)))
 
+    def _terms(self, fake: Batch, everyone: int) -> tuple[Tensor | None, dict[str, Tensor]]:
+        """Return the weighted sum of G's terms, a scalar or None, and each one's value without its graph."""
+        if not self.terms:
+            return None, {}
+        made = Generated(fake, self._generated)
+        values = {name: self._of_global_batch(term(made).mean(), len(fake), everyone) for name, term in self.terms.items()}
+        weighted = [term.weight * value for term, value in zip(self.terms.values(), values.values(), strict=True)]
+        return sum(weighted[1:], weighted[0]), {name: value.detach() for name, value in values.items()}
+
+    @overload
+    def _of_global_batch(self, penalty: Tensor, own: int, everyone: int) -> Tensor: ...
+    @overload
+    def _of_global_batch(self, penalty: Tensor | None, own: int, everyone: int) -> Tensor | None: ...
     def _of_global_batch(self, penalty: Tensor | None, own: int, everyone: int) -> Tensor | None:
         """Return the mean over the global batch, given the mean over this process's share of it."""
         if penalty is None or own == everyone:

@@ -62,6 +62,8 @@ class Meter:
         self.add("loss/g", g.loss)
         if g.penalty is not None:
             self.add("loss/g_penalty", g.penalty)
+        for name, value in g.values.items():
+            self.add(f"terms/{name}", value)
         if self._keeps_gradients:
             self._gradients["grad_norm/g"] = gradients
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.functional import interpolate, pad
 
 from ganexp.data.feed import to_pixels
 
@@ -14,6 +15,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.collections import PathCollection
+
+
+GAP, WIDER = 1, 8
+"""White pixels between images that belong together, and further ones between those that do not."""
 
 
 def image_grid(images: Tensor, columns: int = 8) -> np.ndarray:
@@ -31,6 +36,22 @@ def image_grid(images: Tensor, columns: int = 8) -> np.ndarray:
 def side_by_side(inputs: Tensor, outputs: Tensor) -> np.ndarray:
     """Lay out pairs `(N, C, H, W)` so that each input has its output on its right, four pairs in a row."""
     return image_grid(torch.stack([inputs, outputs], dim=1).flatten(0, 1), columns=8)
+
+
+def beside_each_other(*images: Tensor) -> np.ndarray:
+    """Lay out images that belong together, several `(N, C, H, W)` of any size: in each row four groups, from left to right.
+
+    Smaller images are enlarged to the largest, pixel by pixel, and grey ones are repeated for each channel.
+    """
+    channels = max(3 if one.shape[1] == 3 else 1 for one in images)
+    height, width = (max(one.shape[side] for one in images) for side in (2, 3))
+    alike = []
+    for one in images:
+        shown = one if one.shape[1] == channels else one[:, :1].expand(-1, channels, -1, -1)
+        alike.append(interpolate(shown.float(), (height, width)) if shown.shape[2:] != (height, width) else shown.float())
+    gap = torch.ones_like(alike[0])[..., :GAP]
+    groups = torch.cat([torch.cat([one, gap], 3) for one in alike[:-1]] + [alike[-1]], 3)
+    return image_grid(pad(groups, (0, WIDER), value=1.0), columns=4)
 
 
 def beside_the_nearest(samples: Tensor, found: Tensor) -> np.ndarray:

@@ -14,8 +14,14 @@ A discriminator may score several places of a sample: it returns `(B, 1, …)`, 
 discriminators in one return their places behind each other, `(B, 1, S)`, and say in `heads` how many places each has: the loss
 is then averaged over them with equal shares.
 
+Where the data have sources, such as images that are to be translated, a generator is built from the shape of a source in place
+of `latent_dim`, maps sources `(B, *source)` to samples, and says `reads_sources = True`; `last_layer` is its last weight. A
+discriminator that can look at the source of a sample has a keyword argument `source`, its shape, which the run sets; with it,
+`forward` takes sources as its second argument, before labels, and it says `reads_source = True`. `features(x, …)` returns the
+outputs of all its layers but the last.
+
 Networks that can be conditional have a keyword argument `classes`, which the run sets; with it, `forward` takes labels `(B,)`
-as its second argument.
+as its last argument.
 
 Any module is a network: `contract.py` reads what it declares, and has defaults for what it does not declare.
 """
@@ -29,7 +35,11 @@ from ganexp.networks.mlp import MLPDiscriminator, MLPGenerator
 from ganexp.networks.patch import MultiscaleDiscriminator, PatchDiscriminator
 from ganexp.networks.r3gan import R3GANDiscriminator, R3GANGenerator
 from ganexp.networks.resnet import ResNetDiscriminator, ResNetGenerator
+from ganexp.networks.resnet_translator import ResNetTranslator
+from ganexp.networks.srresnet import SRResNet
 from ganexp.networks.stylegan2 import StyleGAN2Discriminator, StyleGAN2Generator
+from ganexp.networks.two_way import TwoWayDiscriminator, TwoWayGenerator
+from ganexp.networks.unet import UNet
 
 __all__ = [
     "BEGANDiscriminator",
@@ -48,6 +58,11 @@ __all__ = [
     "R3GANGenerator",
     "ResNetDiscriminator",
     "ResNetGenerator",
+    "ResNetTranslator",
+    "SRResNet",
     "StyleGAN2Discriminator",
     "StyleGAN2Generator",
+    "TwoWayDiscriminator",
+    "TwoWayGenerator",
+    "UNet",
 ]

@@ -23,6 +23,7 @@ class Declaration:
         maps: Whether a discriminator returns a map of scores for each sample: the attribute `maps`.
         reconstruct: The method `reconstruct(x)`, which returns samples as an autoencoder reconstructs them; None without one.
         reads_labels: Whether the constructor takes `classes`, and `forward` labels as its second argument.
+        reads_sources: Whether a generator is given sources, and not latents: the attribute `reads_sources`.
         styles: Whether a generator makes its samples from styles, by the methods `styles` and `synthesis`.
         draws: Settings that stop it from drawing random numbers in training: the attribute `draws`; empty if it draws none.
     """
@@ -32,6 +33,7 @@ class Declaration:
     maps: bool
     reconstruct: Any
     reads_labels: bool
+    reads_sources: bool
     styles: bool
     draws: str
 
@@ -45,6 +47,7 @@ def declared(network: nn.Module | Callable[..., nn.Module]) -> Declaration:
         maps=bool(getattr(network, "maps", False)),
         reconstruct=getattr(network, "reconstruct", None),
         reads_labels="classes" in inspect.signature(kind).parameters,
+        reads_sources=bool(getattr(network, "reads_sources", False)),
         styles=hasattr(network, "styles") and hasattr(network, "synthesis"),
         draws=getattr(network, "draws", "") if isinstance(network, nn.Module) else "",
     )
@@ -65,6 +68,18 @@ def check_kind(kind: Callable[..., nn.Module], run: Facts) -> None:
         raise Misfit("reads no class labels, and a conditional GAN needs networks that do", conditional=False)
     if run.pack > 1 and declared(kind).reconstruct:
         raise Misfit("reconstructs samples, and cannot score packs of them", pack=1)
+
+
+def check_generator(kind: Callable[..., nn.Module], run: Facts) -> None:
+    """Refuse a generator of latents where the data have sources, and one of sources where they have none.
+
+    Raises:
+        Misfit: It is given something else than it takes.
+    """
+    if run.source_shape and not declared(kind).reads_sources:
+        raise Misfit("makes samples from latents, and these data give it sources", "a generator of sources")
+    if declared(kind).reads_sources and not run.source_shape:
+        raise Misfit("makes samples from sources, and these data have none", "sources")
 
 
 def check(network: nn.Module, run: Facts) -> None:

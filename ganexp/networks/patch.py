@@ -1,15 +1,17 @@
 """Discriminators that score patches of an image (Isola et al. 2017), at one scale or at several (Wang et al. 2018)."""
 
 import itertools
+from collections.abc import Iterator
 from typing import Literal
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import avg_pool2d
+from torch.nn.functional import avg_pool2d, interpolate
 from torch.nn.utils.parametrizations import spectral_norm
 
 from ganexp.facts import Misfit
 from ganexp.networks.dcgan import initialize
+from ganexp.networks.norms import norm_layers
 from ganexp.networks.sizes import Depth, Width, sides
 from ganexp.ranges import checked
 
@@ -30,23 +32,36 @@ class PatchDiscriminator(nn.Module):
         width: Channels of the first layer; each later layer has twice as many, up to 8 · `width`.
         layers: How often the side is halved.
         norm: `none`, `batch`, `instance` (without weights, as in CycleGAN) or `spectral`.
+        source: Shape of a source that it looks at beside the image, `(C, H, W)`, with the same sides or smaller ones, which are
+            enlarged; empty for none.
+        reads_source: False is to look at images alone, where they have sources too.
     """
 
     output = "logit"
     maps = True
 
     @checked
-    def __init__(self, shape: tuple[int, ...], *, width: Width = 64, layers: Depth = 3, norm: Norm = "none") -> None:
+    def __init__(
+        self,
+        shape: tuple[int, ...],
+        *,
+        width: Width = 64,
+        layers: Depth = 3,
+        norm: Norm = "none",
+        source: tuple[int, ...] = (),
+        reads_source: bool = True,
+    ) -> None:
         super().__init__()
-        map_sides(shape, layers)
-        channels = [shape[0]] + [width * min(8, 2**i) for i in range(layers + 1)]
+        source = source if reads_source else ()
+        height, side = map_sides(shape, layers)
+        self.heads = (height * side,)
+        """How many places it scores."""
+        self.reads_source = bool(source)
+        channels = [seen_channels(shape, source)] + [width * min(8, 2**i) for i in range(layers + 1)]
         made: list[nn.Module] = []
         for i, (before, after) in enumerate(itertools.pairwise(channels)):
-            normalized = i > 0 and norm in ("batch", "instance")
             made.append(nn.Conv2d(before, after, 4, stride=2 if i < layers else 1, padding=1, bias=i == 0 or norm != "batch"))
-            if normalized:
-                made.append(nn.BatchNorm2d(after) if norm == "batch" else nn.InstanceNorm2d(after))
-            made.append(nn.LeakyReLU(0.2))
+            made += [*(norm_layers(norm, after) if i else []), nn.LeakyReLU(0.2)]
         made.append(nn.Conv2d(channels[-1], 1, 4, padding=1))
         self.layers = nn.Sequential(*made).apply(initialize)
         if norm == "spectral":
@@ -54,9 +69,18 @@ class PatchDiscriminator(nn.Module):
                 if isinstance(layer, nn.Conv2d):
                     spectral_norm(layer)
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Map images `(B, C, H, W)` to logits `(B, 1, h, w)`."""
-        return self.layers(x)
+    def features(self, x: Tensor, *source: Tensor) -> list[Tensor]:
+        """Return what follows each leaky ReLU: the output of every layer but the last, given what `forward` takes."""
+        x, found = beside(x, *source), []
+        for layer in self.layers[:-1]:
+            x = layer(x)
+            if isinstance(layer, nn.LeakyReLU):
+                found.append(x)
+        return found
+
+    def forward(self, x: Tensor, *source: Tensor) -> Tensor:
+        """Map images `(B, C, H, W)`, and their sources if it reads any, to logits `(B, 1, h, w)`."""
+        return self.layers(beside(x, *source))
 
 
 class MultiscaleDiscriminator(nn.Module):
@@ -67,7 +91,7 @@ class MultiscaleDiscriminator(nn.Module):
 
     Args:
         shape: `(C, H, W)`, whose sides at the smallest scale are at least 3 · 2^`layers`.
-        width, layers, norm: As in `PatchDiscriminator`.
+        width, layers, norm, source, reads_source: As in `PatchDiscriminator`.
         scales: How many discriminators there are.
     """
 
@@ -76,11 +100,21 @@ class MultiscaleDiscriminator(nn.Module):
 
     @checked
     def __init__(
-        self, shape: tuple[int, ...], *, width: Width = 64, layers: Depth = 3, norm: Norm = "none", scales: Depth = 2
+        self,
+        shape: tuple[int, ...],
+        *,
+        width: Width = 64,
+        layers: Depth = 3,
+        norm: Norm = "none",
+        scales: Depth = 2,
+        source: tuple[int, ...] = (),
+        reads_source: bool = True,
     ) -> None:
         super().__init__()
+        source = source if reads_source else ()
         height, side = sides(shape)
-        smaller = [(shape[0], -(-height // 2**i), -(-side // 2**i)) for i in range(scales)]
+        self.reads_source = bool(source)
+        smaller = [(seen_channels(shape, source), -(-height // 2**i), -(-side // 2**i)) for i in range(scales)]
         try:
             places = [map_sides(one, layers) for one in smaller]
         except Misfit as error:
@@ -89,13 +123,40 @@ class MultiscaleDiscriminator(nn.Module):
         """How many places each of them scores."""
         self.scales = nn.ModuleList(PatchDiscriminator(one, width=width, layers=layers, norm=norm) for one in smaller)
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Map images `(B, C, H, W)` to the logits of all discriminators, `(B, 1, S)`."""
-        logits = []
-        for i, one in enumerate(self.scales):
-            x = avg_pool2d(x, 3, stride=2, padding=1, count_include_pad=False) if i else x
-            logits.append(one(x).flatten(2))
-        return torch.cat(logits, 2)
+    def features(self, x: Tensor, *source: Tensor) -> list[Tensor]:
+        """Return the features of all discriminators."""
+        return [
+            feature for one, seen in zip(self.scales, self._seen(x, *source), strict=False) for feature in one.features(seen)
+        ]
+
+    def forward(self, x: Tensor, *source: Tensor) -> Tensor:
+        """Map images `(B, C, H, W)`, and their sources if it reads any, to the logits of all discriminators, `(B, 1, S)`."""
+        return torch.cat([one(seen).flatten(2) for one, seen in zip(self.scales, self._seen(x, *source), strict=False)], 2)
+
+    def _seen(self, x: Tensor, *source: Tensor) -> Iterator[Tensor]:
+        """Yield what each discriminator looks at."""
+        x = beside(x, *source)
+        for _ in self.scales:
+            yield x
+            x = avg_pool2d(x, 3, stride=2, padding=1, count_include_pad=False)
+
+
+def seen_channels(shape: tuple[int, ...], source: tuple[int, ...]) -> int:
+    """Return the channels of an image with its source beside it, which may be empty.
+
+    Raises:
+        ValueError: The source is no image, or is larger than the image.
+    """
+    if not source:
+        return shape[0]
+    if any(one > other for one, other in zip(sides(source), sides(shape), strict=True)):
+        raise ValueError(f"sources should not be larger than samples, {shape[1]}×{shape[2]}, and are {source[1]}×{source[2]}")
+    return shape[0] + source[0]
+
+
+def beside(x: Tensor, *source: Tensor) -> Tensor:
+    """Return images with their sources as further channels; smaller sources are enlarged, each pixel as it is."""
+    return torch.cat([x, *(one if one.shape[2:] == x.shape[2:] else interpolate(one, x.shape[2:]) for one in source)], 1)
 
 
 def map_sides(shape: tuple[int, ...], layers: int) -> tuple[int, int]:

@@ -61,6 +61,12 @@ class Consistency(Penalty):
         super().check(run)
         if len(run.shape) != 3:
             raise Misfit(f"moves images, and samples of shape {run.shape} are none", penalty=[])
+        if run.reads_source:
+            raise Misfit(
+                "moves images, but not the sources that D scores them beside",
+                penalty=[],
+                **{"discriminator.reads_source": False},
+            )
 
     def begin(self, seed: int, device: torch.device) -> None:
         self.rng = self.moved.rng = stream(seed, "consistency", device)
@@ -142,6 +148,11 @@ class LatentConsistency(Penalty):
         self.d_weight = d_weight
         self.g_weight = g_weight
         self.noise = noise
+
+    def check(self, run: Facts) -> None:
+        super().check(run)
+        if run.source_shape:
+            raise Misfit("looks at latents nearby, and these data give G sources", penalty=[])
 
     def begin(self, seed: int, device: torch.device) -> None:
         self.rng = stream(seed, "latent consistency", device)

@@ -126,6 +126,7 @@ def _described(trained: Trained, weights: dict[str, Tensor]) -> dict[str, Any]:
         "torch": str(torch.__version__),
         "weights": weights_digest(weights),
         "shape": list(trained.shape),
+        "source_shape": list(trained.source_shape),
         "classes": trained.classes,
         "class_names": list(trained.origin.class_names),
         "iterations": trained.origin.iterations,
@@ -137,6 +138,7 @@ def _described(trained: Trained, weights: dict[str, Tensor]) -> dict[str, Any]:
 TYPES = {
     "weights": str,
     "shape": list,
+    "source_shape": list,
     "classes": int,
     "class_names": list,
     "iterations": int,

@@ -38,16 +38,17 @@ class Origin:
 
 
 class Trained(nn.Module):
-    """A trained generator with its prior, in evaluation mode: maps latents `(B, latent_dim)` to samples.
+    """A trained generator with its prior, in evaluation mode: maps latents `(B, latent_dim)`, or sources, to samples.
 
     Args:
-        network: Called as `network(z)`, or `network(z, labels)` if it is conditional.
+        network: Called as `network(z)`, or `network(z, labels)` if it is conditional; a translator as `network(source)`.
         latent_dim: Length of one latent vector.
         prior: The distribution of latents, `normal` or `uniform`.
         shape: Of one sample: `(C, H, W)` for images in [-1, 1], `(2,)` for points.
         classes: How many classes it was conditioned on; 0 is none.
         device, dtype: Where it computes, and in which precision.
         origin: Where it comes from.
+        source_shape: Of one source, for a translator, which has no latents: `(C, H, W)`; empty for any other generator.
     """
 
     _where: Tensor
@@ -63,6 +64,7 @@ class Trained(nn.Module):
         device: torch.device | str = "cpu",
         dtype: torch.dtype = torch.float32,
         origin: Origin | None = None,
+        source_shape: Sequence[int] = (),
     ) -> None:
         super().__init__()
         self.network = network.to(device, dtype)
@@ -73,6 +75,7 @@ class Trained(nn.Module):
         self.shape = tuple(shape)
         self.classes = classes
         self.origin = origin or Origin()
+        self.source_shape = tuple(source_shape)
 
     @property
     def device(self) -> torch.device:
@@ -85,7 +88,7 @@ class Trained(nn.Module):
         return self._where.dtype
 
     def forward(self, z: Tensor, *conditions: Tensor) -> Tensor:
-        """Generate samples, images in [-1, 1], from latents `(B, latent_dim)` and what they are conditioned on."""
+        """Generate samples, images in [-1, 1], from latents `(B, latent_dim)` or sources, and what they are conditioned on."""
         return self.network(z, *conditions)
 
     def sample(
@@ -173,6 +176,8 @@ class Trained(nn.Module):
         Raises:
             UserError: As in `sample`; or there is a truncation, and it is styles that are truncated.
         """
+        if self.source_shape:
+            raise UserError("the generator is a translator, and has no latents: call it on sources, G(sources)")
         if truncation is not None and self.has_styles:
             raise UserError(f"styles are truncated, not latents: take truncated({truncation}), or leave truncation out")
         values = latents(indices, self.latent_dim, self.prior, seed=seed, truncation=truncation)

@@ -28,7 +28,8 @@ class Competitive(RuleWithMemory):
     computed, and those beyond the tolerance change nothing.
 
     This is `joint` for η = 0, and so are the steps that only one network has left. The penalty, a term of L_D alone, takes
-    part in ∇_ψ L_D; its dependence on G through its samples is not in D_θψ. Departure: the rates of the two players may differ.
+    part in ∇_ψ L_D; its dependence on G through its samples is not in D_θψ. Likewise terms of L_G that do not look at D take
+    part in ∇_θ L_G, and leave D_θψ and D_ψθ as they are. Departure: the rates of the two players may differ.
 
     Args:
         rate: η of both; None is the optimisers' own learning rates, as in the paper, whose steps are η times the vector. Adam's
@@ -58,6 +59,11 @@ class Competitive(RuleWithMemory):
         if gan.penalty.reads_scores:
             raise ValueError(
                 "competitive needs a zero-sum game, and a penalty on D's scores of fakes is not G's gain: choose joint"
+            )
+        if any(term.reads_discriminator for term in gan.terms.values()):
+            raise ValueError(
+                "competitive needs a zero-sum game up to terms of one player alone, and a term of G that reads D's features is "
+                "none: choose joint"
             )
         self.refuse(gan.discriminator, gan.loss, x)
         d, g = gan.losses(x, fake)

@@ -87,9 +87,10 @@ def gradients_in_one_pass(gan: GAN, fake: Batch, d: Objective, g: Objective) -> 
     with gan.phase("g"):
         scales = gan.processes.own(scales).view(-1, *[1] * (fake.values.dim() - 1))
         seeded = scales * by_image
-        if g.penalty is None:
+        further = g.further
+        if further is None:
             return d_gradients, torch.autograd.grad(fake.values, gan.g_parameters, seeded, allow_unused=True)
-        ends, weights = (fake.values, g.penalty), (seeded, torch.ones_like(g.penalty))
+        ends, weights = (fake.values, further), (seeded, torch.ones_like(further))
         return d_gradients, torch.autograd.grad(ends, gan.g_parameters, weights, allow_unused=True)
 
 

@@ -34,7 +34,12 @@ class CheckpointError(UserError):
 
 
 def stamped(
-    run: State, config: dict[str, Any], shape: list[int] | None, classes: int = 0, class_names: Sequence[str] = ()
+    run: State,
+    config: dict[str, Any],
+    shape: list[int] | None,
+    classes: int = 0,
+    class_names: Sequence[str] = (),
+    source_shape: Sequence[int] = (),
 ) -> State:
     """Return a run's state with the further values of a self-contained file.
 
@@ -44,8 +49,10 @@ def stamped(
         shape: The shape of one sample, so that the generator can be built again without the data.
         classes: The number of classes of the labels, if there are any; for the same reason.
         class_names: What the classes are called, if they have names.
+        source_shape: The shape of a source, if G is given sources.
     """
     described = {"config": config, "shape": shape, "classes": classes, "class_names": list(class_names)}
+    described |= {"source_shape": list(source_shape)} if source_shape else {}
     return {"format": FORMAT, "torch": str(torch.__version__), **described, "run": run}
 
 

@@ -29,8 +29,9 @@ class Checkpoints:
         best: A key of the rows: `checkpoints/best.pt` is from the iteration at which its value was lowest.
         highest: Whether it is from the iteration with the highest value instead.
         config: The run's configuration as plain values.
-        shape, classes, class_names: The shape of one sample, and the number and names of the classes of the labels if there are
-            any, so that the generator can be built again without the data.
+        shape, classes, class_names, source_shape: The shape of one sample, the number and names of the classes of the labels if
+            there are any, and the shape of a source if G is given sources, so that the generator can be built again without the
+            data.
     """
 
     @checked
@@ -46,6 +47,7 @@ class Checkpoints:
         shape: Sequence[int] | None = None,
         classes: int = 0,
         class_names: Sequence[str] = (),
+        source_shape: Sequence[int] = (),
     ) -> None:
         self.folder = None if folder is None else RunFolder(Path(folder))
         self.every = every
@@ -55,6 +57,7 @@ class Checkpoints:
         self.shape = None if shape is None else list(shape)
         self.classes = classes
         self.class_names = class_names
+        self.source_shape = source_shape
         self.sign = -1 if highest else 1
         self.lowest = float("inf")
         """The lowest value of the measurement, or of its negative where the highest is best."""
@@ -99,7 +102,7 @@ class Checkpoints:
         if wrong:
             log.warning("No checkpoint at iteration %d, since %s.%s", run.iteration, wrong, self._intact)
             return False
-        state = stamped(run.state_dict(), self.config, self.shape, self.classes, self.class_names)
+        state = stamped(run.state_dict(), self.config, self.shape, self.classes, self.class_names, self.source_shape)
         try:
             if best:
                 write_state(self.folder.best, state)

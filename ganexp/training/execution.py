@@ -113,15 +113,18 @@ def last_layer_in_float32(discriminator: nn.Module) -> None:
     """Keep a discriminator's last layer out of mixed precision.
 
     bfloat16 has 8 bits: scores around 10 would be rounded to steps of 1/16. The last layer is taken to be the linear or
-    convolutional one that is registered last, in each of the networks that it holds in `scales`; what a network computes by
-    functions instead of modules is not found.
+    convolutional one that is registered last, in each of the networks that it holds in `scales` or `halves`; what a network
+    computes by functions instead of modules is not found.
     """
-    for one in getattr(discriminator, "scales", [discriminator]):
-        layers = [module for module in one.modules() if isinstance(module, (nn.Linear, _ConvNd))]
-        if layers:
-            layer: nn.Module = layers[-1]
-            # a bound method, which deepcopy copies with its object: an averaged copy of a closure would call the original layer
-            layer.forward = types.MethodType(_without_autocast, layer)
+    if held := [*getattr(discriminator, "scales", ()), *getattr(discriminator, "halves", ())]:
+        for one in held:
+            last_layer_in_float32(one)
+        return
+    layers = [module for module in discriminator.modules() if isinstance(module, (nn.Linear, _ConvNd))]
+    if layers:
+        layer: nn.Module = layers[-1]
+        # a bound method, which deepcopy copies with its object: an averaged copy of a closure would call the original layer
+        layer.forward = types.MethodType(_without_autocast, layer)
 
 
 def _without_autocast(layer: nn.Module, x: Tensor, *further: Any) -> Tensor:

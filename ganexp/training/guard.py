@@ -30,7 +30,7 @@ class Diverged(RuntimeError):
 
 
 class Guard:
-    """Stops a run whose rows are no longer finite or plausible, or rolls it back to the last checkpoint, with new latents.
+    """Stops a run whose rows are no longer finite or plausible, or rolls it back to the last checkpoint, with other latents.
 
     Args:
         on_divergence: `stop`, `warn`, or `rollback`.
@@ -59,7 +59,8 @@ class Guard:
             log.warning(said)
         elif self.on_divergence == "rollback" and last and self.rollbacks < MOST_ROLLBACKS:
             self._roll_back(run, last)
-            log.warning("%s Back to iteration %d, with new latents.", said, run.iteration)
+            others = "batches" if run.gan.prior.are_sources else "latents"
+            log.warning("%s Back to iteration %d, with other %s.", said, run.iteration, others)
         else:
             kept = f"The last good checkpoint is {last}. " if last else ""
             raise Diverged(f"{said} {kept}Try a lower optimizer.lr, penalty=gradient_penalty, or on_divergence=rollback.")
@@ -72,6 +73,8 @@ class Guard:
         run.checkpoints.load_state_dict(best)  # best.pt stays what it is
         self.rollbacks += 1
         run.gan.prior.reseed(self.rollbacks)
+        if run.gan.prior.are_sources:  # there are no latents to draw anew, so it is the data that differ
+            run.reals.seek(run.reals.batches + self.rollbacks, run.reals.images)
 
     def state_dict(self) -> dict[str, int]:
         return {"rollbacks": self.rollbacks}

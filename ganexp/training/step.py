@@ -75,7 +75,7 @@ class Step:
     def iterate(self, reals: Iterator[Batch]) -> None:
         """Run one iteration, untimed; the caller sets the learning rates of the next one, on the host."""
         before = self.gan.meter.updates.copy()
-        self.strategy(self.gan, map(self.gan.packed, reals), d_steps=self.d_steps, g_steps=self.g_steps)
+        self.strategy(self.gan, map(self.gan.packed, self.gan.prior.follow(reals)), d_steps=self.d_steps, g_steps=self.g_steps)
         if not (self._looked or before.total()):  # in a resumed run, the first iteration is past
             self._look(self.gan.meter.updates - before)
         self.gan.finish_iteration()

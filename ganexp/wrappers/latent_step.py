@@ -52,6 +52,8 @@ class LatentStep(Wrapper):
         self.differentiates_gradients |= through and alpha > 0
 
     def check(self, run: Facts) -> None:
+        if run.source_shape and self.alpha:
+            raise Misfit("moves latents, and these data give G sources", wrapper=[])
         if run.compiled and self.alpha and self.through:
             raise Misfit("needs second derivatives, which compiled networks do not have", compile=False, through=False)
 

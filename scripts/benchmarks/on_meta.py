@@ -8,7 +8,7 @@ import torch
 
 from ganexp import GAN
 from ganexp.batch import Batch
-from ganexp.config.assemble import gan_of, networks_of
+from ganexp.config.assemble import gan_of, networks_of, prior_of
 from ganexp.config.check import Plan
 from ganexp.distributed.batch_norm import synchronise
 from ganexp.distributed.processes import Processes
@@ -31,9 +31,7 @@ def on_meta(plan: Plan, processes: Processes | None = None) -> tuple[GAN, Callab
         plan.choices,
         plan.parts,
         *networks,
-        device=META,
-        dtype=torch.float32,
-        frequencies=[1.0] * plan.facts.classes or None,
+        prior=prior_of(config, META, torch.float32, [1.0] * plan.facts.classes or None, None),
         processes=processes,
     )
     reals = itertools.repeat(gan.packed(x))

@@ -67,7 +67,7 @@ def test_a_rollback_takes_other_latents_and_gets_through(tmp_path, caplog):
     summary = made.fit()
     assert summary["wall_s"] <= time.perf_counter() - start
     assert made.guard.rollbacks == 1
-    assert "Back to iteration 4, with new latents." in caplog.text
+    assert "Back to iteration 4, with other latents." in caplog.text
     found = rows(tmp_path)
     assert [row["progress/iteration"] for row in found] == [0, 2, 4, 6, 7, 8, 10, 12]
     assert all(math.isfinite(value) for row in found for value in row.values() if not isinstance(value, str))

@@ -87,6 +87,7 @@ def _of_checkpoints(folder: RunFolder, options: argparse.Namespace) -> tuple[lis
         trainer = build(config | UNWATCHED | longer, checkpoint=file, trust=options.trust)
         x = next(trainer.reals)
         z = trainer.gan.prior.measured(len(x))
+        x = x.split(len(z))[0]
         try:
             with still(trainer.gan, x, z) as field:
                 seen.append(Moment(trainer.iteration, figures(spectrum(field))))

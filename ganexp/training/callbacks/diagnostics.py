@@ -48,6 +48,7 @@ class Diagnostics(Callback):
         if held_out is not None:
             held_out = _first(held_out, gan.pack) if len(held_out) >= gan.pack else None
         z = gan.prior.measured(len(real))
+        real = real.split(len(z))[0]  # there may be fewer sources to look at
         with looking(gan.prior, average, gan.generator, gan.discriminator):
             found = diversity(made(average, z), real.values)
             fake = replace(z, values=made(gan.generator, z), source=z.values)

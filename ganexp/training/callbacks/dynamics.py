@@ -40,7 +40,8 @@ class Dynamics(Callback):
         n = min(len(last), max(self.samples, gan.pack))
         n -= n % gan.pack
         try:
-            with still(gan, last.split(n)[0], gan.prior.measured(n)) as field:
+            z = gan.prior.measured(n)
+            with still(gan, last.split(len(z))[0], z) as field:
                 return figures(spectrum(field, count=self.count, products=self.products))
         except ValueError as error:
             log.warning("No spectrum at iteration %d: %s.", run.iteration, error)

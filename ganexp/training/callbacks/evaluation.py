@@ -79,7 +79,7 @@ class Evaluation(Callback):
         """
         with looking(prior, generator):
             generator = standing(generator, prior, self.standing)
-            latents = prior.measured(self.samples).split(BATCH)
+            latents = prior.in_batches(self.samples, BATCH)
             if self.processes.count == 1:
                 return self.evaluate(_labelled(generator, z) for z in latents)
             if not isinstance(self.evaluate, Evaluators):
@@ -95,7 +95,7 @@ class Evaluation(Callback):
     def first(self, generator: nn.Module, prior: Prior, n: int) -> Tensor:
         """Return the first samples that `figures` measures, at most `n`."""
         with looking(prior, generator):
-            return made(standing(generator, prior, self.standing), prior.measured(self.samples).split(BATCH)[0])[:n]
+            return made(standing(generator, prior, self.standing), next(iter(prior.in_batches(self.samples, BATCH))))[:n]
 
 
 def standing(generator: nn.Module, prior: Prior, batches: int) -> nn.Module:

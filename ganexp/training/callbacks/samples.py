@@ -6,12 +6,14 @@ from torch import Tensor, nn
 
 from ganexp.logging import Picture, Row
 from ganexp.logging.layout import PICTURES
-from ganexp.logging.pictures import image_grid, scatter, side_by_side
+from ganexp.logging.pictures import beside_each_other, image_grid, scatter, side_by_side
 from ganexp.networks.contract import declared
 from ganexp.prior import COLUMNS, Prior
 from ganexp.training.callbacks.drawing import looking, made
 from ganexp.training.run import Callback, Run
 
+MOST_SOURCES = 32
+"""The most sources of a picture."""
 MOST_ROWS = 16
 """The most rows of a grid that has a class in each row."""
 
@@ -43,6 +45,8 @@ class Samples(Callback):
 def draw(generator: nn.Module, discriminator: nn.Module, prior: Prior, reals: Tensor, iteration: int) -> dict[str, Picture]:
     """Draw samples, and reconstructions beside their inputs if the discriminator makes any.
 
+    Samples that are made from sources are shown between their sources and their targets, if these are known.
+
     Moves no state: networks that draw random numbers of their own draw the same ones for every picture, and none from
     training's streams.
     """
@@ -51,8 +55,13 @@ def draw(generator: nn.Module, discriminator: nn.Module, prior: Prior, reals: Te
         if reals.dim() != 4:
             pictures["samples"] = scatter(reals, made(generator, prior.fixed(1024)))
         else:
-            images = made(generator, prior.fixed(COLUMNS * (min(prior.classes, MOST_ROWS) or 8)))
-            pictures["samples"] = image_grid(images, columns=COLUMNS)
+            z = prior.fixed(COLUMNS * (min(prior.classes, MOST_ROWS) or 8))
+            images = made(generator, z)
+            if prior.are_sources:
+                of_each = [z.values, images] if z.target is None else [z.values, images, z.target]
+                pictures["samples"] = beside_each_other(*(one[:MOST_SOURCES] for one in of_each))
+            else:
+                pictures["samples"] = image_grid(images, columns=COLUMNS)
             reconstruct = declared(discriminator).reconstruct
             if reconstruct:
                 shown = torch.cat([reals[:16], images[:16]])

@@ -1,0 +1,90 @@
+"""Two directions at once (Zhu et al. 2017): networks on stacks of a sample of each of two sets, made of two networks."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from ganexp.networks.patch import PatchDiscriminator
+from ganexp.networks.resnet_translator import ResNetTranslator
+from ganexp.networks.sizes import sides
+from ganexp.ranges import checked
+
+
+class TwoWayGenerator(nn.Module):
+    """Two translators as one: G from set A to set B, and F from B to A. A stack (a, b) becomes (F(b), G(a)).
+
+    Channels of a stack are those of a, then those of b, equally many. Applied to what it made, it returns (F(G(a)), G(F(b))),
+    which the cycle compares with (a, b).
+
+    Args:
+        source: Shape of a stack, `(2C, H, W)`.
+        shape: The same.
+        of: Makes a translator from the shapes of a source and of a sample, `(C, H, W)` both.
+    """
+
+    reads_sources = True
+
+    @checked
+    def __init__(
+        self, source: tuple[int, ...], shape: tuple[int, ...], *, of: Callable[..., nn.Module] = ResNetTranslator
+    ) -> None:
+        super().__init__()
+        if source != shape:
+            raise ValueError(
+                f"sources should be stacks of the samples' shape, {shape}, not {source}; choose the unpaired data set"
+            )
+        one = half(shape)
+        self.a_to_b, self.b_to_a = of(one, one), of(one, one)
+
+    def forward(self, source: Tensor) -> Tensor:
+        """Map stacks `(B, 2C, H, W)` of (a, b) to stacks of (F(b), G(a))."""
+        a, b = source.chunk(2, 1)
+        return torch.cat([self.b_to_a(b), self.a_to_b(a)], 1)
+
+
+class TwoWayDiscriminator(nn.Module):
+    """Two discriminators as one, of the first and of the second half of a stack; the loss is the mean of that of each.
+
+    Departure: the paper takes the sum of both losses.
+
+    Args:
+        shape: Shape of a stack, `(2C, H, W)`.
+        of: Makes a discriminator from the shape of a sample, `(C, H, W)`; it has `heads` and `features`.
+    """
+
+    output = "logit"
+    maps = True
+
+    @checked
+    def __init__(self, shape: tuple[int, ...], *, of: Callable[..., nn.Module] = PatchDiscriminator) -> None:
+        super().__init__()
+        one = half(shape)
+        self.halves = nn.ModuleList([of(one), of(one)])
+        for each in self.halves:
+            if not hasattr(each, "heads"):
+                raise ValueError(f"of should make discriminators that score maps, as patch does, not {type(each).__name__}")
+        self.heads: tuple[int, ...] = tuple(places for each in self.halves for places in each.heads)
+        """How many places each of them scores."""
+
+    def features(self, x: Tensor) -> list[Tensor]:
+        """Return the features of both."""
+        return [feature for one, part in zip(self.halves, x.chunk(2, 1), strict=True) for feature in one.features(part)]
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map stacks `(B, 2C, H, W)` to the logits of both, `(B, 1, S)`."""
+        return torch.cat([one(part).flatten(2) for one, part in zip(self.halves, x.chunk(2, 1), strict=True)], 2)
+
+
+def half(shape: tuple[int, ...]) -> tuple[int, int, int]:
+    """Return the shape of one sample of a stack of two.
+
+    Raises:
+        ValueError: The shape is not that of a stack.
+    """
+    height, width = sides(shape)
+    if shape[0] % 2:
+        raise ValueError(
+            f"shape should be that of two images in a stack, (2C, H, W), not {shape}; choose the unpaired data set"
+        )
+    return shape[0] // 2, height, width

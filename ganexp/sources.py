@@ -1,0 +1,119 @@
+"""Sources from the data in place of latents: G is given what real samples belong to, as in translation and restoration."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ganexp.batch import Batch
+from ganexp.prior import Prior
+
+
+@dataclass(frozen=True)
+class LookedAt:
+    """Real samples with their sources, for pictures and measurements.
+
+    Args:
+        read: Returns those of some indices.
+        count: How many there are.
+        paired: Whether a real sample is what G should make of its source, and so its target.
+    """
+
+    read: Callable[[Sequence[int]], Batch]
+    count: int
+    paired: bool = True
+
+
+class Sources(Prior):
+    """Sources of the real batches that a strategy draws.
+
+    Where a strategy draws a real batch and then latents, it gets that batch's own sources, as textbook loops have them. Where
+    it draws latents alone, or once more, the next real batch is drawn for its sources. So data and sources have one position
+    and one order, and an iteration depends on nothing but the batches that it draws.
+
+    Args:
+        looked_at: What pictures and measurements look at.
+        seed, device, dtype: As in `Prior`.
+        classes: How many classes the networks are conditioned on; the labels are those of the samples.
+    """
+
+    is_share = True
+    are_sources = True
+
+    def __init__(
+        self,
+        looked_at: LookedAt,
+        *,
+        seed: int = 0,
+        device: torch.device | str = "cpu",
+        dtype: torch.dtype = torch.float32,
+        classes: int = 0,
+    ) -> None:
+        super().__init__(1, seed=seed, device=device, dtype=dtype)
+        self.classes = classes
+        self.looked_at = looked_at
+        self._reals: Iterator[Batch] = iter(())
+        self._unused: Batch | None = None
+
+    @property
+    def streams(self) -> list[torch.Generator]:
+        return []
+
+    def reseed(self, index: int) -> None:
+        """Do nothing: sources follow the data."""
+
+    def follow(self, reals: Iterator[Batch]) -> Iterator[Batch]:
+        self._reals, self._unused = reals, None
+        return self._noted()
+
+    def _noted(self) -> Iterator[Batch]:
+        for batch in self._reals:
+            self._unused = batch
+            yield batch
+
+    def sample(self, n: int) -> Batch:
+        """Return the sources of the real batch drawn last, or of the next one if these were sampled before.
+
+        With several processes, these are this one's share of the `n`.
+        """
+        batch, self._unused = self._unused or next(self._reals), None
+        return self.of(batch)
+
+    def of(self, reals: Batch) -> Batch:
+        """Return the sources of real samples, and the samples as their targets if they are paired.
+
+        Raises:
+            ValueError: The samples have no sources.
+        """
+        if reals.source is None:
+            raise ValueError("these data have no sources, and G needs them: give batches Batch(samples, source=sources)")
+        return Batch(reals.source, reals.conditions, target=reals.values if self.looked_at.paired else None)
+
+    def fixed(self, n: int) -> Batch:
+        """Return the same sources at every call, with targets and labels; at most as many as there are."""
+        return self._read(range(min(n, self.looked_at.count)))
+
+    def measured(self, n: int) -> Batch:
+        return self.fixed(n)
+
+    def standing(self, n: int) -> Batch:
+        """Return `n` sources, some of them more than once if there are fewer."""
+        return self._read([i % self.looked_at.count for i in range(n)])
+
+    def in_batches(self, n: int, size: int) -> Iterator[Batch]:
+        """Read the sources of `measured` batch by batch, since all at once may not fit into memory."""
+        n = min(n, self.looked_at.count)
+        return (self._read(range(start, min(start + size, n))) for start in range(0, n, size))
+
+    def state_dict(self) -> dict[str, Tensor]:
+        return {}
+
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        pass
+
+    def _read(self, indices: Sequence[int]) -> Batch:
+        def placed(one: Tensor) -> Tensor:
+            return one.to(self.device, self.dtype if one.is_floating_point() else None)
+
+        return self.of(self.looked_at.read(indices).map(placed))

@@ -1,0 +1,91 @@
+"""Runs on data with sources: fed, resumed, looked at, evaluated and loaded as the configuration says."""
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+import ganexp
+from ganexp.data import Degraded, Digits
+from ganexp.facts import UserError
+from ganexp.logging.reading import read
+from tests.composing import composed
+from tests.tiny import state
+
+SMALL = [
+    *("dataset=degraded", "dataset.of.part=train", "dataset.of.image_size=16", "dataset.how=noisy", "batch_size=4"),
+    *("generator=unet", "generator.width=2", "generator.depth=2", "discriminator=patch", "discriminator.width=2"),
+    *("discriminator.layers=1", "term=[l1,l2]", "term.l2.weight=3", "log_every=2", "sample_every=4", "checkpoint_every=3"),
+    *("iterations=6", "logger=[]", "device=cpu"),
+]
+
+
+def run(folder, *words, checkpoint=None):
+    return ganexp.build(composed(*SMALL, *words), folder, checkpoint=checkpoint)
+
+
+def test_a_resumed_run_is_the_uninterrupted_one_and_a_streamed_one_too(tmp_path):
+    whole, half = run(tmp_path / "whole"), run(tmp_path / "half", "iterations=3")
+    whole.fit()
+    half.fit()
+    resumed = run(tmp_path / "half", checkpoint=tmp_path / "half/checkpoints/last.pt")
+    resumed.fit()
+    streamed = run(tmp_path / "streamed", "feed=streamed", "workers=0")
+    streamed.fit()
+    for other in (resumed, streamed):
+        assert all(map(torch.equal, state(whole.gan), state(other.gan)))
+
+
+def test_pictures_show_held_out_sources_outputs_and_targets(tmp_path):
+    run(tmp_path).fit()
+    image = Image.open(tmp_path / "samples/samples_0000004.png")
+    assert image.size == (2 + 4 * (3 * 16 + 2 + 8 + 2), 2 + 8 * 18)
+    held_out = Degraded(of=Digits(image_size=16, part="test"), how="noisy")
+    assert len(held_out.load()) == 297
+    pixels = torch.from_numpy(np.array(image.convert("L")))
+    shown = pixels[2:18, 2 + 34 : 2 + 50]  # the first target
+    assert any(torch.equal(shown, one[0]) for one in held_out.load())
+    assert not any(torch.equal(shown, one[0]) for one in Digits(image_size=16, part="train").load())
+
+
+def test_rows_have_the_values_of_terms_and_the_best_checkpoint_may_follow_one(tmp_path):
+    run(tmp_path, "keep_best=terms/l1").fit()
+    rows = [row for row in read(tmp_path).rows if "terms/l1" in row]
+    assert all(0 < row["terms/l2"] < 2 * row["terms/l1"] for row in rows)
+    assert (tmp_path / "checkpoints/best.pt").exists()
+    with pytest.raises(UserError, match="keep_best"):
+        run(None, "keep_best=terms/l3")
+
+
+def test_a_run_is_evaluated_on_each_held_out_source_once(tmp_path):
+    evaluated = ("evaluate_every=3", "measure=[kid]", "evaluation.features=raw", "evaluation.samples=400")
+    trainer = run(tmp_path, *evaluated)
+    trainer.fit()
+    assert sum("eval/kid" in row for row in read(tmp_path).rows) == 2
+    seen = torch.cat([one.values for one in trainer.gan.prior.in_batches(400, 250)])
+    assert len(seen.flatten(1).unique(dim=0)) == len(seen) == 297
+
+
+def test_a_loaded_generator_maps_sources_and_has_no_latents(tmp_path):
+    trainer = run(tmp_path, "average=none")
+    trainer.fit()
+    loaded = ganexp.load(tmp_path)
+    source = torch.rand(3, 1, 16, 16)
+    assert loaded.source_shape == (1, 16, 16)
+    torch.testing.assert_close(loaded(source), trainer.gan.generator.eval()(source), rtol=0, atol=0)
+    with pytest.raises(UserError, match="translator"):
+        loaded.sample(3)
+    discriminator = ganexp.load_discriminator(tmp_path)
+    assert discriminator(torch.rand(3, 1, 16, 16), source).shape[:2] == (3, 1)
+
+
+def test_a_source_that_d_does_not_read_changes_no_score(tmp_path):
+    trainer = run(None, "discriminator.reads_source=false", "augment=diffaugment")
+    trainer.fit()
+    assert trainer.gan.discriminator.layers[0].weight.shape[1] == 1
+
+
+def test_a_number_of_a_term_moves(tmp_path):
+    trainer = run(tmp_path, "moving={term.l1.weight:0}")
+    trainer.fit()
+    assert float(trainer.gan.terms["l1"].weight) == pytest.approx(0, abs=1e-6)
