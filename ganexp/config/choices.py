@@ -53,7 +53,10 @@ class Choice:
         Raises:
             UserError: It does not fit, refuses an argument with a ValueError, or cannot read a file.
         """
-        made = {name: _made(part) for name, part in self.inner.items()}
+        made = {
+            name: part.make if self._makes_networks and isinstance(part, Choice) else _made(part)
+            for name, part in self.inner.items()
+        }
         try:
             with self.saying():
                 return self.target(*positional, **self.settings, **made, **given)
@@ -69,6 +72,11 @@ class Choice:
                 raise
             said = one_line(error)
             raise UserError(f"{self.key}._target_={self.name} cannot be made of these settings: {said}.") from error
+
+    @property
+    def _makes_networks(self) -> bool:
+        """Whether what it is made of are networks, which it makes itself, of shapes that it knows."""
+        return self.key.partition(".")[0] in ("generator", "discriminator")
 
     def ask(self, check: Callable[[Facts], None], facts: Facts) -> None:
         """Ask the part whether it fits the run, and raise a misfit in the command line's words.
@@ -241,7 +249,7 @@ def _inner(key: str, node: Node) -> dict[str, Any]:
     if key.partition(".")[0] == "loss":
         return {"base": node["base"]} if isinstance(node.get("base"), dict) else {}
     place = outer_place(key)
-    if place == "dataset" and isinstance(node.get("of"), dict):
+    if place in ("dataset", "generator", "discriminator") and isinstance(node.get("of"), dict):
         return {"of": node["of"]}
     if place == "dataset" and "dataset" in node:
         if not isinstance(node["dataset"], dict):

@@ -303,7 +303,13 @@ class EvaluationPlan:
                     labels = labels_of(compared.dataset) if evaluator.looks_at_labels else None
 
                     def batches() -> Iterable[Batch | Tensor]:
-                        values = real_batches(compared.data, machine.device, machine.dtype, workers=reals.workers)
+                        values = real_batches(
+                            compared.data,
+                            machine.device,
+                            machine.dtype,
+                            workers=reals.workers,
+                            derive=compared.dataset.derive,
+                        )
                         return values if labels is None else labelled(values, labels)
 
                     # TF32 rounds features of real images as well.

@@ -67,6 +67,7 @@ class RunEvaluator:
         if missing := plan.missing():
             raise UserError(" ".join(missing))
         self.shape = facts.shape
+        self.derive = dataset.derive
         self.reals, self.frequencies = reals_of(config, self.machine, facts.classes, dataset)
         self.reals.close()  # nothing is to be read ahead
         self.looked_at = looked_at_of(dataset, self.reals.data, facts.classes, self.machine) if facts.source_shape else None
@@ -137,7 +138,7 @@ class RunEvaluator:
         return next(self._real_batches())
 
     def _real_batches(self) -> Iterator[Tensor]:
-        return real_batches(self.reals.data, self.machine.device, self.machine.dtype)
+        return real_batches(self.reals.data, self.machine.device, self.machine.dtype, derive=self.derive)
 
     def _result(self, figures: dict[str, float], samples: Tensor) -> EvaluationResult:
         return EvaluationResult(figures, dict(self.evaluator.keys), self.dataset, self.data, samples)

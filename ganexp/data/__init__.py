@@ -22,7 +22,9 @@ from ganexp.data.image_folder import ImageFolder
 from ganexp.data.itself import Itself
 from ganexp.data.mixtures import Grid, Ring
 from ganexp.data.of_torch import Torch
+from ganexp.data.pairs import Pairs
 from ganexp.data.stacked_mnist import StackedMNIST
+from ganexp.data.unpaired import Unpaired
 from ganexp.data.vision import CIFAR10, CIFAR100, EMNIST, KMNIST, MNIST, STL10, SVHN, FashionMNIST
 
 __all__ = [
@@ -44,12 +46,14 @@ __all__ = [
     "Hub",
     "ImageFolder",
     "Itself",
+    "Pairs",
     "Resident",
     "Ring",
     "StackedMNIST",
     "Streamed",
     "Torch",
     "UnlikeError",
+    "Unpaired",
     "default_folder",
     "feed",
     "load_cached",

@@ -2,8 +2,8 @@
 
 import io
 import math
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import numpy as np
@@ -67,21 +67,36 @@ def decoded(
     Raises:
         DecodingError: The image cannot be decoded, or has so many pixels that Pillow takes it for an attack (over 179 million).
     """
-    channels, height, width = shape
+    with upright(path, read) as image:
+        if crop:
+            left, top = (image.width - crop) // 2, (image.height - crop) // 2
+            image = image.crop((left, top, left + crop, top + crop))
+        return fitted(image, shape)
+
+
+@contextmanager
+def upright(path: Path, read: Callable[[Path], bytes] | None = None) -> Iterator[Image.Image]:
+    """Open an image, of eight bits per channel, turned as its EXIF says; any error in the block is one of decoding it.
+
+    Raises:
+        DecodingError: As `decoded`, whose arguments it has.
+    """
     try:
         with Image.open(io.BytesIO(read(path)) if read else path) as image:
             image.load()
             with suppress(Exception):  # an image whose EXIF is broken is taken to be upright
                 ImageOps.exif_transpose(image, in_place=True)
-            upright: Image.Image = image
-            if crop:
-                left, top = (upright.width - crop) // 2, (upright.height - crop) // 2
-                upright = upright.crop((left, top, left + crop, top + crop))
-            middle = _middle(_of_eight_bits(upright), height, width)
+            yield _of_eight_bits(image)
     except Exception as error:  # Pillow's errors for broken files have no common type
         unknown = isinstance(error, UnidentifiedImageError)  # its text repeats the path, or gives a memory address
         reason = "its format is not known" if unknown else error or type(error).__name__
         raise DecodingError(f"{printable(path)} cannot be decoded as an image ({reason})") from error
+
+
+def fitted(image: Image.Image, shape: tuple[int, ...]) -> Tensor:
+    """Return the middle of an image, `(C, H, W)`, uint8, scaled to cover height and width."""
+    channels, height, width = shape
+    middle = _middle(image, height, width)
     pixels = np.array(middle if channels == 3 else middle.convert("L"))
     return torch.from_numpy(pixels.reshape(height, width, channels)).permute(2, 0, 1)
 

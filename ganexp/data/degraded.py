@@ -10,7 +10,7 @@ from torch.nn.functional import avg_pool2d, interpolate, pad
 
 from ganexp.batch import Batch
 from ganexp.data.dataset import Dataset
-from ganexp.data.derived import Derived
+from ganexp.data.derived import Derived, HoldOut
 from ganexp.data.feed import to_pixels
 from ganexp.facts import Misfit
 from ganexp.ranges import checked
@@ -37,6 +37,7 @@ class Degraded(Derived):
         threshold: The least change that is an edge.
         hole: The share of each side that is masked.
         noise: Standard deviation of the noise; black is -1 and white 1.
+        hold_out: As in `Derived`.
 
     Raises:
         ValueError: The images cannot be degraded so.
@@ -53,8 +54,9 @@ class Degraded(Derived):
         threshold: Annotated[float, Gt(0), Lt(3)] = 0.6,
         hole: Annotated[float, Gt(0), Le(1)] = 0.5,
         noise: Annotated[float, Gt(0), Le(100)] = 0.5,
+        hold_out: HoldOut = 0,
     ) -> None:
-        super().__init__(of)
+        super().__init__(of, hold_out)
         self.how, self.factor, self.enlarged = how, factor, enlarged
         self.threshold, self.hole, self.noise = threshold, hole, noise
         channels, height, width = of.shape

@@ -2,13 +2,17 @@
 
 import copy
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
+from annotated_types import Ge
 from torch import Tensor
 from torch.utils.data import Dataset as MapStyle
+from torch.utils.data import Subset
 
 from ganexp.data.dataset import Dataset
 from ganexp.facts import Facts
+
+HoldOut = Annotated[int, Ge(0)]
 
 
 class Derived(Dataset):
@@ -16,17 +20,20 @@ class Derived(Dataset):
 
     Args:
         of: The other data set.
+        hold_out: How many images, the last ones, are not trained on, but held out in place of the other set's held-out part.
 
     Raises:
         ValueError: It has no images, or has sources of its own.
     """
 
-    def __init__(self, of: Dataset) -> None:
+    _is_held_out = False
+
+    def __init__(self, of: Dataset, hold_out: HoldOut = 0) -> None:
         if len(of.shape) != 3:
             raise ValueError(f"of should be a data set of images, and the samples of {type(of).__name__} are points")
         if of.source_shape:
             raise ValueError(f"of should be a data set without sources, and {type(of).__name__} has its own")
-        self.of = of
+        self.of, self.hold_out = of, hold_out
         self.shape, self.strict, self.modes, self.stack_of = of.shape, of.strict, of.modes, of.stack_of
 
     def check(self, run: Facts) -> None:
@@ -37,7 +44,11 @@ class Derived(Dataset):
         return (self.of,)
 
     def joined(self, *parts: Any) -> Tensor | MapStyle[Tensor]:
-        return parts[0]
+        (data,) = parts
+        if not self.hold_out:
+            return data
+        which = self._which(len(data))
+        return data[which.start : which.stop] if isinstance(data, Tensor) else Subset(data, which)
 
     @property
     def loaded_shape(self) -> tuple[int, ...]:
@@ -54,21 +65,29 @@ class Derived(Dataset):
         return self.of.class_names
 
     def labels(self) -> Tensor:
-        return self.of.labels()
+        labels = self.of.labels()
+        which = self._which(len(labels))
+        return labels[which.start : which.stop]
 
     def fingerprint(self) -> Any:
         inner = self.of.fingerprint()
         return None if inner is None else [type(self.of).__qualname__, inner]
 
     def digest(self) -> str:
-        return self.of.digest()
+        whole = self.of.digest()
+        return (
+            f"{whole}-{'last' if self._is_held_out else 'without-last'}-{self.hold_out}" if whole and self.hold_out else whole
+        )
 
     def held_out(self) -> Self | None:
-        """Return the other set's held-out samples, with sources made in the same way."""
+        """Return the images that are held out, or the other set's, with sources made in the same way."""
+        others = copy.copy(self)
+        if self.hold_out:
+            others._is_held_out = True
+            return None if self._is_held_out else others
         of = self.of.held_out()
         if of is None:
             return None
-        others = copy.copy(self)
         others.of = of
         return others
 
@@ -78,3 +97,14 @@ class Derived(Dataset):
 
     def skip(self, corrupt: dict[int, str]) -> None:
         self.of.skip(corrupt)
+
+    def _which(self, n: int) -> range:
+        """Return which of the other set's samples are this one's.
+
+        Raises:
+            OSError: None would be left.
+        """
+        if n <= self.hold_out:
+            raise OSError(f"of {n:,} images, hold_out={self.hold_out:,} leaves none to train on: hold out fewer")
+        border = n - self.hold_out
+        return range(border, n) if self._is_held_out else range(border)

@@ -1,15 +1,11 @@
 """The handwritten digits that ship with scikit-learn."""
 
-from typing import Any, Literal
-
 import torch
 from torch import Tensor
 
 from ganexp.data.dataset import Dataset, Side
 from ganexp.ranges import checked
 
-TRAINING = 1500
-"""How many of the digits are those of training, in their order."""
 STEEPER = 2.0
 """How much steeper edges are made in upscaled images: of 1, 2, 3, …, the one that best averages to the original's pixels.
 
@@ -22,32 +18,24 @@ class Digits(Dataset):
 
     The originals count the black pixels of bitmaps that were four times as large. Interpolation alone would show blurred
     strokes, so edges are then made steeper, which also brings them nearer to the bitmaps.
-
-    Args:
-        image_size: Side of an image, in pixels.
-        part: `all`, which holds out nothing; or `train`, the first 1,500, with `test`, the other 297, held out.
     """
 
     classes = 10
 
     @checked
-    def __init__(self, *, image_size: Side = 32, part: Literal["all", "train", "test"] = "all") -> None:
+    def __init__(self, *, image_size: Side = 32) -> None:
         self.shape = (1, image_size, image_size)
-        self.part = part
 
-    def fingerprint(self) -> Any:
-        """Return how steep edges are made, and the part: besides the shape, the images depend on nothing else."""
-        return STEEPER if self.part == "all" else [STEEPER, self.part]
-
-    def held_out(self) -> "Digits | None":
-        return Digits(image_size=self.shape[1], part="test") if self.part == "train" else None
+    def fingerprint(self) -> float:
+        """Return how steep edges are made: besides the shape, the images depend on nothing else."""
+        return STEEPER
 
     def load(self) -> Tensor:
-        """Return `(N, 1, image_size, image_size)`, uint8."""
+        """Return `(1797, 1, image_size, image_size)`, uint8."""
         from sklearn.datasets import load_digits  # seconds of start-up that only the first run pays
         from torchvision.transforms.v2 import functional as transforms
 
-        small = torch.from_numpy(load_digits().images[self._chosen]).float().mul(255 / 16).unsqueeze(1)
+        small = torch.from_numpy(load_digits().images).float().mul(255 / 16).unsqueeze(1)
         large = transforms.resize(
             small, list(self.shape[1:]), interpolation=transforms.InterpolationMode.BICUBIC, antialias=True
         )
@@ -56,11 +44,7 @@ class Digits(Dataset):
         return large.round().clamp(0, 255).to(torch.uint8)
 
     def labels(self) -> Tensor:
-        """Return the digit of each image, `(N,)`, int64, in the order of `load`."""
+        """Return the digit of each image, `(1797,)`, int64, in the order of `load`."""
         from sklearn.datasets import load_digits
 
-        return torch.from_numpy(load_digits().target[self._chosen]).long()
-
-    @property
-    def _chosen(self) -> slice:
-        return {"all": slice(None), "train": slice(TRAINING), "test": slice(TRAINING, None)}[self.part]
+        return torch.from_numpy(load_digits().target).long()

@@ -4,7 +4,8 @@ from dataclasses import replace
 
 from ganexp.batch import Batch
 from ganexp.data.dataset import Dataset
-from ganexp.data.derived import Derived
+from ganexp.data.derived import Derived, HoldOut
+from ganexp.ranges import checked
 
 
 class Itself(Derived):
@@ -12,10 +13,12 @@ class Itself(Derived):
 
     Args:
         of: The other data set.
+        hold_out: As in `Derived`.
     """
 
-    def __init__(self, *, of: Dataset) -> None:
-        super().__init__(of)
+    @checked
+    def __init__(self, *, of: Dataset, hold_out: HoldOut = 0) -> None:
+        super().__init__(of, hold_out)
         self.source_shape = of.shape
 
     def derive(self, batch: Batch) -> Batch:

@@ -1,7 +1,8 @@
 """Evaluation: measures that compare a generated set with a real one, in the features of a named network.
 
 A set is read once, batch by batch, and only statistics of it are kept (`statistics.py`). A measure (`base.py`) is a function
-of the statistics of two sets; an `Evaluator` holds the statistics of the real set and the chosen measures.
+of the statistics of two sets, or of pairs of a sample and what it should be (`measures/pairs.py`); an `Evaluator` holds the
+statistics of the real set and the chosen measures.
 """
 
 from ganexp.evaluation.base import Measure, high, low
@@ -14,10 +15,13 @@ from ganexp.evaluation.measures.density_coverage import DensityCoverage
 from ganexp.evaluation.measures.fid import FID, FIDInfinity, IntraFID
 from ganexp.evaluation.measures.inception_score import InceptionScore, InceptionScoreInfinity
 from ganexp.evaluation.measures.kid import KID
+from ganexp.evaluation.measures.lpips import LPIPS
 from ganexp.evaluation.measures.memorisation import Memorisation
 from ganexp.evaluation.measures.modes import ModeCounting
 from ganexp.evaluation.measures.precision_recall import PrecisionRecall
+from ganexp.evaluation.measures.psnr import PSNR
 from ganexp.evaluation.measures.sliced_wasserstein import SlicedWasserstein
+from ganexp.evaluation.measures.ssim import SSIM
 from ganexp.evaluation.several import Evaluators
 
 __all__ = [
@@ -25,6 +29,9 @@ __all__ = [
     "CMMD",
     "FID",
     "KID",
+    "LPIPS",
+    "PSNR",
+    "SSIM",
     "Classifier",
     "DensityCoverage",
     "Evaluator",

@@ -2,7 +2,7 @@
 
 import logging
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -159,7 +159,7 @@ class Evaluator:
         """
         batch = self._extracted(samples, "generated")
         looked_at = any(measure.keeps.of_samples for measure in self.measures.values())
-        return batch if looked_at else replace(batch, samples=batch.samples.new_empty(0))
+        return batch if looked_at else replace(batch, samples=batch.samples.new_empty(0), targets=None)
 
     def figures(self, statistics: Statistics, count: int) -> dict[str, float]:
         """Return the figures of a generated set of `count` samples from its statistics.
@@ -216,7 +216,7 @@ class Evaluator:
         features, logits = self.features(samples)
         if not bool(torch.isfinite(features).all()):
             raise UserError(f"the features of the {of} samples are not finite")
-        return FeatureBatch(samples, features, logits, labels)
+        return FeatureBatch(samples, features, logits, labels, batch.target)
 
 
 def _by_kind(statistics: Iterable[Statistic]) -> Statistics:
@@ -254,8 +254,16 @@ def real_batches(
     device: torch.device | str = "cpu",
     dtype: torch.dtype = torch.float32,
     workers: int = 0,
+    derive: Callable[[Batch], Batch] = lambda batch: batch,
 ) -> Iterator[Tensor]:
     """Yield all data once, in a random order that is always the same: images in [-1, 1], points as they are.
+
+    Args:
+        data: What a dataset has loaded.
+        device: Where the batches are made.
+        dtype: Their type.
+        workers: How many processes read data that are not in memory.
+        derive: `Dataset.derive`, which separates samples from their sources.
 
     Raises:
         UserError: An image cannot be decoded.
@@ -268,7 +276,7 @@ def real_batches(
         batches = loader(data, workers, torch.Generator(), batch_size=BATCH, sampler=order.tolist())
     try:
         for batch in batches:
-            yield to_range(batch.to(device), dtype)
+            yield derive(Batch(to_range(batch.to(device), dtype))).values
     except DecodingError as error:
         raise UserError(str(error)) from error
 

@@ -172,12 +172,13 @@ def opened(path: Path, device: torch.device | str) -> nn.Module:
 
 
 def needed(module: str) -> Any:
-    """Import a module of torch-fidelity.
+    """Import a module of a package that only some measures need.
 
     Raises:
-        UserError: torch-fidelity is not installed.
+        UserError: The package is not installed.
     """
     try:
         return importlib.import_module(module)
     except ImportError as error:
-        raise UserError(f"this needs {module.partition('.')[0]}: pip install torch-fidelity") from error
+        package = module.partition(".")[0]
+        raise UserError(f"this needs {package}: pip install {package.replace('_', '-')}") from error

@@ -21,13 +21,17 @@ DIRECTIONS = 128
 
 @dataclass
 class FeatureBatch:
-    """A batch as statistics receive it: samples `(B, …)`, features `(B, F)`, and logits `(B, K)` and labels `(B,)` if any."""
+    """A batch as statistics receive it: samples `(B, …)`, features `(B, F)`, and logits `(B, K)` and labels `(B,)` if any.
+
+    If it is known what G should have made, `targets` has that, `(B, …)`.
+    """
 
     samples: Tensor
     """Empty if no measure looks at samples."""
     features: Tensor
     logits: Tensor | None = None
     labels: Tensor | None = None
+    targets: Tensor | None = None
 
     @property
     def known_labels(self) -> Tensor:
@@ -49,7 +53,7 @@ class FeatureBatch:
         return self._each(lambda one: one[which] if len(one) else one)
 
     def _each(self, change: Callable[[Tensor], Tensor]) -> "FeatureBatch":
-        further = (None if one is None else change(one) for one in (self.logits, self.labels))
+        further = (None if one is None else change(one) for one in (self.logits, self.labels, self.targets))
         return FeatureBatch(change(self.samples), change(self.features), *further)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -266,3 +270,39 @@ class ModeCounts(Statistic):
         mode = self._modes.of(batch.samples, batch.logits).cpu()
         self.at = self.at + torch.bincount(mode[mode >= 0], minlength=self._modes.count)
         self.n += len(mode)
+
+
+class PairMeans(Statistic):
+    """The mean over samples of a function of each and of what it should have been.
+
+    Args:
+        of: Maps images and their targets, both `(B, C, H, W)` in [-1, 1], to figures `(B,)`.
+        named: What tells the function and its settings from others.
+    """
+
+    of_samples = True
+
+    def __init__(self, of: Callable[[Tensor, Tensor], Tensor], named: str) -> None:
+        self._of, self._named = of, named
+        self.total = torch.zeros((), dtype=torch.float64)
+
+    @property
+    def kind(self) -> str:
+        return f"{super().kind} {self._named}"
+
+    def update(self, batch: FeatureBatch) -> None:
+        if batch.targets is not None:  # real samples, which stand for generated ones elsewhere, have none
+            figures = self._of(batch.samples, batch.targets)
+            self.total = self.total.to(figures.device) + figures.double().sum()
+            self.n += len(figures)
+
+    @property
+    def mean(self) -> float:
+        """The mean.
+
+        Raises:
+            UserError: No sample has a target.
+        """
+        if not self.n:
+            raise UserError("there are measures of pairs, and it is not known what the samples should be")
+        return float(self.total) / self.n

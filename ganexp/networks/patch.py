@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Iterator
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -125,20 +125,18 @@ class MultiscaleDiscriminator(nn.Module):
 
     def features(self, x: Tensor, *source: Tensor) -> list[Tensor]:
         """Return the features of all discriminators."""
-        return [
-            feature for one, seen in zip(self.scales, self._seen(x, *source), strict=False) for feature in one.features(seen)
-        ]
+        return [feature for one, seen in self._each(x, *source) for feature in one.features(seen)]
 
     def forward(self, x: Tensor, *source: Tensor) -> Tensor:
         """Map images `(B, C, H, W)`, and their sources if it reads any, to the logits of all discriminators, `(B, 1, S)`."""
-        return torch.cat([one(seen).flatten(2) for one, seen in zip(self.scales, self._seen(x, *source), strict=False)], 2)
+        return torch.cat([one(seen).flatten(2) for one, seen in self._each(x, *source)], 2)
 
-    def _seen(self, x: Tensor, *source: Tensor) -> Iterator[Tensor]:
-        """Yield what each discriminator looks at."""
+    def _each(self, x: Tensor, *source: Tensor) -> Iterator[tuple[Any, Tensor]]:
+        """Yield each discriminator, and what it looks at."""
         x = beside(x, *source)
-        for _ in self.scales:
-            yield x
-            x = avg_pool2d(x, 3, stride=2, padding=1, count_include_pad=False)
+        for i, one in enumerate(self.scales):
+            x = avg_pool2d(x, 3, stride=2, padding=1, count_include_pad=False) if i else x
+            yield one, x
 
 
 def seen_channels(shape: tuple[int, ...], source: tuple[int, ...]) -> int:

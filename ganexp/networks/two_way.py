@@ -1,6 +1,7 @@
 """Two directions at once (Zhu et al. 2017): networks on stacks of a sample of each of two sets, made of two networks."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -60,20 +61,25 @@ class TwoWayDiscriminator(nn.Module):
     def __init__(self, shape: tuple[int, ...], *, of: Callable[..., nn.Module] = PatchDiscriminator) -> None:
         super().__init__()
         one = half(shape)
-        self.halves = nn.ModuleList([of(one), of(one)])
-        for each in self.halves:
-            if not hasattr(each, "heads"):
-                raise ValueError(f"of should make discriminators that score maps, as patch does, not {type(each).__name__}")
-        self.heads: tuple[int, ...] = tuple(places for each in self.halves for places in each.heads)
+        halves: list[Any] = [of(one), of(one)]
+        self.halves = nn.ModuleList(halves)
+        try:
+            self.heads = (*halves[0].heads, *halves[1].heads)
+        except AttributeError:
+            raise ValueError("of should make discriminators that say how many places they score, as patch does") from None
         """How many places each of them scores."""
 
     def features(self, x: Tensor) -> list[Tensor]:
         """Return the features of both."""
-        return [feature for one, part in zip(self.halves, x.chunk(2, 1), strict=True) for feature in one.features(part)]
+        return [feature for one, part in self._each(x) for feature in one.features(part)]
 
     def forward(self, x: Tensor) -> Tensor:
         """Map stacks `(B, 2C, H, W)` to the logits of both, `(B, 1, S)`."""
-        return torch.cat([one(part).flatten(2) for one, part in zip(self.halves, x.chunk(2, 1), strict=True)], 2)
+        return torch.cat([one(part).flatten(2) for one, part in self._each(x)], 2)
+
+    def _each(self, x: Tensor) -> Iterator[tuple[Any, Tensor]]:
+        """Yield each discriminator, and its half of a stack."""
+        yield from zip(self.halves, x.chunk(2, 1), strict=True)
 
 
 def half(shape: tuple[int, ...]) -> tuple[int, int, int]:

@@ -50,12 +50,16 @@ def data(tmp_path, monkeypatch):
         "celeba": lambda: sets.write_celeba(tmp_path, noise(9, 218, 178, 3), [0] * 9, monkeypatch),
         "image_folder": lambda: write_folder("images"),
         "hub": lambda: write_folder("hub/train"),
+        "pairs": lambda: [write_folder(one) for one in ("a", "b")],
+        "unpaired": lambda: [write_folder(one) for one in ("a", "b")],
     }
     further = {
         "image_folder": [f"dataset.path={tmp_path}/images", "dataset.image_size=32"],
         "fake": ["dataset.n=9"],
         "stacked_mnist": ["dataset.n=9"],
         "hub": [f"dataset.path={tmp_path}/hub", "dataset.image_size=32"],
+        "pairs": [f"dataset.sources={tmp_path}/a", f"dataset.targets={tmp_path}/b", "dataset.image_size=32"],
+        "unpaired": [f"dataset.a={tmp_path}/a", f"dataset.b={tmp_path}/b", "dataset.image_size=32"],
         "torch": ["dataset.dataset._target_=tests.data.own.Own"],
     }
 
@@ -73,7 +77,7 @@ def test_what_was_checked_on_one_machine_is_checked_again_on_another(monkeypatch
     assert check(config).machine.precision == "fp64"
 
 
-WITH_SOURCES = ("degraded", "self")
+WITH_SOURCES = ("degraded", "self", "pairs", "unpaired")
 
 
 @pytest.mark.parametrize(("dataset", "network"), [*((one, "mlp") for one in options("dataset")), ("digits", "dcgan")])

@@ -6,14 +6,14 @@ import torch
 from PIL import Image
 
 import ganexp
-from ganexp.data import Degraded, Digits
+from ganexp.data import Digits
 from ganexp.facts import UserError
 from ganexp.logging.reading import read
 from tests.composing import composed
 from tests.tiny import state
 
 SMALL = [
-    *("dataset=degraded", "dataset.of.part=train", "dataset.of.image_size=16", "dataset.how=noisy", "batch_size=4"),
+    *("dataset=degraded", "dataset.hold_out=297", "dataset.of.image_size=16", "dataset.how=noisy", "batch_size=4"),
     *("generator=unet", "generator.width=2", "generator.depth=2", "discriminator=patch", "discriminator.width=2"),
     *("discriminator.layers=1", "term=[l1,l2]", "term.l2.weight=3", "log_every=2", "sample_every=4", "checkpoint_every=3"),
     *("iterations=6", "logger=[]", "device=cpu"),
@@ -40,12 +40,11 @@ def test_pictures_show_held_out_sources_outputs_and_targets(tmp_path):
     run(tmp_path).fit()
     image = Image.open(tmp_path / "samples/samples_0000004.png")
     assert image.size == (2 + 4 * (3 * 16 + 2 + 8 + 2), 2 + 8 * 18)
-    held_out = Degraded(of=Digits(image_size=16, part="test"), how="noisy")
-    assert len(held_out.load()) == 297
+    digits = Digits(image_size=16).load()
     pixels = torch.from_numpy(np.array(image.convert("L")))
     shown = pixels[2:18, 2 + 34 : 2 + 50]  # the first target
-    assert any(torch.equal(shown, one[0]) for one in held_out.load())
-    assert not any(torch.equal(shown, one[0]) for one in Digits(image_size=16, part="train").load())
+    assert any(torch.equal(shown, one[0]) for one in digits[1500:])
+    assert not any(torch.equal(shown, one[0]) for one in digits[:1500])
 
 
 def test_rows_have_the_values_of_terms_and_the_best_checkpoint_may_follow_one(tmp_path):

@@ -171,6 +171,25 @@ def test_all_else_is_the_other_sets(make):
         make(Fake()).check(Facts(shape=(3, 32, 32), conditional=True))
 
 
+@pytest.mark.parametrize("listed", [False, True])
+def test_the_last_images_may_be_held_out(listed, tmp_path):
+    of = Held()
+    if listed:
+        of.load, of.fingerprint = lambda: Items(PIXELS), lambda: None
+    dataset = Degraded(of=of, how="edges", hold_out=2)
+    others = dataset.held_out()
+    for one, part in ((dataset, slice(0, 4)), (others, slice(4, 6))):
+        data = load_cached(one, tmp_path)
+        assert torch.equal(torch.stack([*map(data.__getitem__, range(len(data)))]), PIXELS[part])
+        assert torch.equal(one.labels(), of.labels()[part])
+        assert torch.equal(next(Streamed(data, 2)).values, next(Resident(PIXELS[part], 2)).values)
+    assert others.held_out() is None
+    assert len({of.digest(), dataset.digest(), others.digest()}) == 3
+    assert Degraded(of=Fake(), hold_out=2).digest() == ""
+    with pytest.raises(OSError, match="hold_out"):
+        Itself(of=of, hold_out=6).load()
+
+
 def test_the_other_set_is_cached_once(tmp_path):
     for make in (
         Held,

@@ -1,0 +1,209 @@
+"""Pairs of images from files: a source, and what should be made of it."""
+
+import copy
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+from torch.utils.data import Dataset as MapStyle
+
+from ganexp.batch import Batch
+from ganexp.data.arrangement import top_of
+from ganexp.data.corrupt import report_skipped
+from ganexp.data.dataset import Dataset, Size, sides
+from ganexp.data.decoding import UnlikeError, fitted, upright
+from ganexp.data.derived import Derived, HoldOut
+from ganexp.data.image_folder import ImageFolder
+from ganexp.printable import printable
+from ganexp.ranges import checked
+
+
+class Pairs(Derived):
+    """Images, each with a source from a file: two folders with equal names, or pictures that hold both as their halves.
+
+    In folders, a source and its sample have the same path below the first folder that holds several things, apart from the
+    extension. Both are read, turned, scaled and cut as in `ImageFolder`, which also says what is held out; since both are cut
+    in the middle, they must be of the same proportions. Where images are mirrored, a pair is mirrored together.
+
+    Args:
+        path: A folder or zip archive of pictures that hold both halves, side by side; or `sources` and `targets`.
+        half: Which half of a picture is the source.
+        sources: A folder or zip archive of sources.
+        targets: One of what should be made of them.
+        image_size: Side of the square samples; or height and width.
+        source_size: That of the sources, if they are smaller: a half, a third, … of it.
+        channels: Of samples: 3 for colour, 1 for grey.
+        source_channels: Of sources.
+        hold_out: As in `Derived`.
+        strict: Whether a pair that cannot be decoded, or is smaller than asked for, is refused; as in `ImageFolder`.
+
+    Raises:
+        ValueError: There are no such folders, or they hold no images; or `source_size` does not divide `image_size`.
+    """
+
+    @checked
+    def __init__(
+        self,
+        *,
+        path: str | None = None,
+        half: Literal["left", "right"] = "left",
+        sources: str | None = None,
+        targets: str | None = None,
+        image_size: Size = 64,
+        source_size: Size | None = None,
+        channels: Literal[1, 3] = 3,
+        source_channels: Literal[1, 3] = 3,
+        hold_out: HoldOut = 0,
+        strict: bool = False,
+    ) -> None:
+        size = sides(image_size)
+        small = sides(image_size if source_size is None else source_size)
+        self.enlargement = size[0] // small[0]
+        if size != (self.enlargement * small[0], self.enlargement * small[1]):
+            raise ValueError(f"source_size should be a half, a third, … of image_size, {image_size}, not {source_size}")
+        if path is not None and sources is None and targets is None:
+            folders = [ImageFolder(path, image_size=(size[0], 2 * size[1]), strict=strict)]
+        elif path is None and sources is not None and targets is not None:
+            folders = [folder_at("sources", sources, small, strict), folder_at("targets", targets, size, strict)]
+        else:
+            raise ValueError("either path should be given, to pictures that hold both halves, or both sources and targets")
+        source_shape = (source_channels, *small)
+        super().__init__(_Stacks(folders, source_shape, (channels, *size), swapped=half == "right"), hold_out)
+        self.shape, self.source_shape = (channels, *size), source_shape
+
+    def derive(self, batch: Batch) -> Batch:
+        source, x = batch.values.split([self.source_shape[0], self.shape[0]], 1)
+        step = self.enlargement
+        return replace(batch, values=x.contiguous(), source=source[..., ::step, ::step].contiguous())
+
+
+class _Stacks(Dataset):
+    """Sources, enlarged to the size of samples pixel by pixel, and samples, as stacks of channels: one array for the cache."""
+
+    def __init__(
+        self, folders: Sequence[ImageFolder], source_shape: tuple[int, ...], sample_shape: tuple[int, ...], *, swapped: bool
+    ) -> None:
+        self.folders, self.shapes, self.swapped = folders, (source_shape, sample_shape), swapped
+        self.shape = (source_shape[0] + sample_shape[0], *sample_shape[1:])
+        self.strict = folders[0].strict
+
+    def load(self) -> MapStyle[Tensor]:
+        return _Pictures(
+            list(self._files.values()), self.shapes, [one.place.read for one in self.folders], swapped=self.swapped
+        )
+
+    def fingerprint(self) -> Any:
+        return [*(one.fingerprint() for one in self.folders), self.shapes, self.swapped, [*self._files]]
+
+    def digest(self) -> str:
+        return "-".join([*(one.digest() for one in self.folders), str(len(self._files))])
+
+    def held_out(self) -> "_Stacks | None":
+        folders = [folder for one in self.folders if (folder := one.held_out())]
+        if len(folders) < len(self.folders):
+            return None
+        others = copy.copy(self)
+        vars(others).pop("_files", None)
+        others.folders = folders
+        return others
+
+    def skip(self, corrupt: dict[int, str]) -> None:
+        report_skipped(printable(self.folders[-1].folder), corrupt, len(self._files))
+        self._files = {name: files for i, (name, files) in enumerate(self._files.items()) if i not in corrupt}
+
+    @functools.cached_property
+    def _files(self) -> dict[str, tuple[Path, ...]]:
+        """The picture of each pair, or its two images, by the name that they have in common.
+
+        Raises:
+            OSError: A source has no sample of its name, or a sample no source.
+        """
+        if len(self.folders) == 1:
+            return {str(path): (path,) for path in files_of(self.folders[0])}
+        named = [_by_name(one) for one in self.folders]
+        for one, other in zip(named, named[::-1], strict=True):
+            if lone := sorted(one.keys() - other.keys()):
+                where = "targets" if one is named[0] else "sources"
+                raise OSError(
+                    f"{printable(one[lone[0]])} has no image of its name in {where}, as {len(lone):,} of {len(one):,}: call "
+                    "the images of a pair by one name, and remove the others"
+                )
+        return {name: tuple(one[name] for one in named) for name in named[0]}
+
+
+class _Pictures(MapStyle[Tensor]):
+    """Stacks of channels, each decoded when it is read."""
+
+    def __init__(
+        self,
+        files: Sequence[tuple[Path, ...]],
+        shapes: tuple[tuple[int, ...], ...],
+        read: Sequence[Callable[[Path], bytes] | None],
+        *,
+        swapped: bool,
+    ) -> None:
+        self.files, self.shapes, self.read, self.swapped = files, shapes, read, swapped
+
+    def __len__(self) -> int:
+        return len(self.files)
+
+    def __getitem__(self, index: int) -> Tensor:
+        files = self.files[index]
+        source, sample = self._halves(files[0]) if len(files) == 1 else self._both(files)
+        step = sample.shape[1] // source.shape[1]
+        return torch.cat([source.repeat_interleave(step, 1).repeat_interleave(step, 2), sample])
+
+    def _halves(self, path: Path) -> Iterator[Tensor]:
+        with upright(path, self.read[0]) as image:
+            middle = image.width // 2
+            halves = [image.crop((left, 0, left + middle, image.height)) for left in (0, middle)]
+            yield from map(fitted, halves[::-1] if self.swapped else halves, self.shapes)
+
+    def _both(self, files: tuple[Path, ...]) -> Iterator[Tensor]:
+        found = []
+        for path, read, shape in zip(files, self.read, self.shapes, strict=True):
+            with upright(path, read) as image:
+                yield fitted(image, shape)
+                found.append(image.size)
+        (width, height), (other_width, other_height) = found
+        if abs(width * other_height - other_width * height) > max(width, height, other_width, other_height):
+            said = f"{printable(files[0])} has {width}×{height} pixels, and its target {other_width}×{other_height}"
+            raise UnlikeError(f"{said}: cut both to the same part of the picture")
+
+
+def folder_at(argument: str, path: str, image_size: Size, strict: bool, channels: Literal[1, 3] = 3) -> ImageFolder:
+    """Return the images in a folder that an argument names.
+
+    Raises:
+        ValueError: There are none.
+    """
+    try:
+        return ImageFolder(path, image_size=image_size, channels=channels, strict=strict)
+    except ValueError as error:
+        raise ValueError(f"{argument}{str(error).removeprefix('path')}") from None
+
+
+def files_of(folder: ImageFolder) -> Sequence[Path]:
+    """Return the images of a folder, in their order."""
+    return folder.load().files  # type: ignore[attr-defined]  # those of `ImageFiles`
+
+
+def _by_name(folder: ImageFolder) -> dict[str, Path]:
+    """Return the images of a folder by their paths in it, without extensions.
+
+    Raises:
+        OSError: Two have the same.
+    """
+    files = files_of(folder)
+    top = top_of(files)
+    named: dict[str, Path] = {}
+    for path in files:
+        name = path.relative_to(top).with_suffix("").as_posix()
+        if name in named:
+            raise OSError(f"{printable(named[name])} and {printable(path)} have one name: remove one of them, or rename it")
+        named[name] = path
+    return named

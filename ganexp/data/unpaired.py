@@ -1,0 +1,114 @@
+"""Two sets of images without pairs, between which two translators go both ways."""
+
+import copy
+import functools
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import torch
+from annotated_types import Ge, Le
+from torch import Tensor
+from torch.utils.data import Dataset as MapStyle
+
+from ganexp.batch import Batch
+from ganexp.data.dataset import Dataset, Size
+from ganexp.data.image_folder import ImageFolder
+from ganexp.data.pairs import folder_at
+from ganexp.ranges import checked
+from ganexp.streams import stream
+
+
+class Unpaired(Dataset):
+    """Stacks of an image of each of two sets, which have nothing to do with each other: (a, b), for the two_way networks.
+
+    A stack is its own source, and belongs to the set of such stacks: what G makes of it is compared with stacks of real images,
+    and not with one of them.
+
+    What is drawn together is drawn at random, `rounds` times over: in a round, each image of the larger set comes once, and the
+    images of the smaller set come equally often, to within one. The data set is as long as all rounds, and one epoch of a run
+    goes through all of them in random order, so that an image has another companion each time until they recur. Images are read
+    as `ImageFolder` reads them, and stacked as the run draws them. Where images are mirrored, a stack is mirrored together.
+
+    Args:
+        path: A folder with the folders `trainA` and `trainB`, as the authors of CycleGAN have them, and perhaps `testA` and
+            `testB`, which then are held out; or `a` and `b`.
+        a, b: Two folders or zip archives.
+        image_size: Side of the square images; or height and width.
+        channels: Of images of each set: 3 for colour, 1 for grey.
+        rounds: How often each image of the larger set is in the data set, with companions of its own each time.
+        strict: As in `ImageFolder`.
+
+    Raises:
+        ValueError: There are no such folders, or they hold no images.
+    """
+
+    paired = False
+
+    @checked
+    def __init__(
+        self,
+        *,
+        path: str | None = None,
+        a: str | None = None,
+        b: str | None = None,
+        image_size: Size = 64,
+        channels: Literal[1, 3] = 3,
+        rounds: Annotated[int, Ge(1), Le(10_000)] = 16,
+        strict: bool = False,
+    ) -> None:
+        if (path is None) == (a is None or b is None) or (path is not None and (a or b)):
+            raise ValueError("either path should be given, to folders trainA and trainB, or both a and b")
+        self.rounds, self.strict = rounds, strict
+        self._read = functools.partial(folder_at, image_size=image_size, strict=strict, channels=channels)
+        self.path = None if path is None else Path(path).expanduser()
+        named = ("a", "b") if self.path is None else ("path", "path")
+        places = (a, b) if self.path is None else (self.path / "trainA", self.path / "trainB")
+        self.sets: tuple[ImageFolder, ...] = tuple(self._read(*one) for one in zip(named, map(str, places), strict=True))
+        one = self.sets[0].shape
+        self.shape = self.source_shape = (2 * one[0], *one[1:])
+
+    @property
+    def parts(self) -> tuple[Dataset, ...]:
+        return self.sets
+
+    def joined(self, *parts: Any) -> MapStyle[Tensor]:
+        return _Companions(parts, self.rounds)
+
+    def derive(self, batch: Batch) -> Batch:
+        return replace(batch, source=batch.values)
+
+    def digest(self) -> str:
+        return "-".join([*(one.digest() for one in self.sets), str(self.rounds)])
+
+    def held_out(self) -> "Unpaired | None":
+        """Return the held-out images of both sets, in one round."""
+        if self.path is None:
+            found = [one.held_out() for one in self.sets]
+        else:
+            places = [self.path / f"test{one}" for one in "AB"]
+            found = [self._read("path", str(one)) if one.is_dir() else None for one in places]
+        sets = tuple(one for one in found if one)
+        if len(sets) < 2:
+            return None
+        others = copy.copy(self)
+        others.sets, others.path, others.rounds = sets, None, 1
+        return others
+
+
+class _Companions(MapStyle[Tensor]):
+    """Images of two sets, stacked as they are drawn together."""
+
+    def __init__(self, sets: Sequence[Any], rounds: int) -> None:
+        self.sets, self.most = sets, max(map(len, sets))
+        shuffled = (torch.randperm(self.most, generator=stream(0, "companions", index=i)) for i in range(rounds))
+        self.companions = torch.cat([*shuffled]).tolist()
+        """The place of what comes with each image of the larger set, in each round; places of the smaller set recur."""
+
+    def __len__(self) -> int:
+        return len(self.companions)
+
+    def __getitem__(self, index: int) -> Tensor:
+        places = index % self.most, self.companions[index]
+        return torch.cat([one[place % len(one)] for one, place in zip(self.sets, places, strict=True)])

@@ -1,0 +1,264 @@
+"""Pairs of images, and two sets without pairs: what belongs together, what is drawn together, and what is refused."""
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from ganexp.batch import Batch
+from ganexp.data import Pairs, Streamed, Unpaired, load_cached
+from ganexp.data.feed import to_range
+from tests.data.samples import noise, zipped
+
+
+def save(path, pixels, **settings):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.fromarray(pixels).save(path, **settings)
+
+
+def folders(place, n=4, source=(8, 8), sample=(8, 8), names="{}.png", split=""):
+    """Write sources and targets of noise, and return both, `(N, H, W, C)`."""
+    found = []
+    for i, (name, size) in enumerate((("sources", source), ("targets", sample))):
+        pixels = np.roll(noise(n, *size, 3), i, 3) if size == (8, 8) else noise(n, *size, 3)
+        for j, one in enumerate(pixels):
+            save(place / name / split / names.format(j), one)
+        found.append(pixels)
+    return found
+
+
+def made(dataset):
+    """Return all sources and samples of a data set as pixels, `(N, H, W, C)`."""
+    data = dataset.load()
+    batch = dataset.derive(Batch(torch.stack([data[i] for i in range(len(data))])))
+    return [one.permute(0, 2, 3, 1).numpy() for one in (batch.source, batch.values)]
+
+
+def of_folders(place, **settings):
+    return Pairs(sources=str(place / "sources"), targets=str(place / "targets"), **{"image_size": 8} | settings)
+
+
+@pytest.mark.parametrize("names", ["{}.png", "deep/{}.bmp"])
+@pytest.mark.parametrize("archived", [False, True])
+def test_images_of_one_name_are_a_pair(names, archived, tmp_path):
+    source, sample = folders(tmp_path, names=names)
+    dataset = of_folders(tmp_path)
+    if archived:
+        places = (zipped(tmp_path / one) for one in ("sources", "targets"))
+        dataset = Pairs(**dict(zip(("sources", "targets"), map(str, places), strict=True)), image_size=8)
+    found = made(dataset)
+    np.testing.assert_array_equal(found[0], source)
+    np.testing.assert_array_equal(found[1], sample)
+    assert dataset.paired
+    assert dataset.held_out() is None
+
+
+def test_extensions_of_a_pair_may_differ(tmp_path):
+    """`a.b.png` comes before `a.png`, and `a.b.bmp` after `a.bmp` does not; the names decide, not the order."""
+    for i, name in enumerate(["a.k", "a"]):
+        save(tmp_path / "sources" / f"{name}.png", np.full((8, 8), 10 + i, np.uint8))
+        save(tmp_path / "targets" / f"{name}.bmp", np.full((8, 8), 20 + i, np.uint8))
+    source, sample = made(of_folders(tmp_path))
+    assert sorted(source[:, 0, 0, 0]) == [10, 11]
+    np.testing.assert_array_equal(source + 10, sample)
+
+
+@pytest.mark.parametrize("half", ["left", "right"])
+def test_a_picture_may_hold_both(half, tmp_path):
+    pictures = noise(3, 8, 16, 3)
+    for i, picture in enumerate(pictures):
+        save(tmp_path / "pictures" / f"same.{('png', 'bmp', 'tif')[i]}", picture)
+    pictures = pictures[[1, 0, 2]]  # in the order of their names
+    source, sample = made(Pairs(path=str(tmp_path / "pictures"), half=half, image_size=8))
+    left, right = pictures[:, :, :8], pictures[:, :, 8:]
+    np.testing.assert_array_equal(source, left if half == "left" else right)
+    np.testing.assert_array_equal(sample, right if half == "left" else left)
+
+
+def test_halves_are_cut_alike(tmp_path):
+    """Each half is cut to its own middle, and no pixel of the other half bleeds into it."""
+    picture = np.zeros((8, 40, 3), np.uint8)
+    picture[:, 6:14], picture[:, 26:34] = noise(8, 8, 3), 255 - noise(8, 8, 3)
+    save(tmp_path / "pictures" / "wide.png", picture)
+    source, sample = made(Pairs(path=str(tmp_path / "pictures"), image_size=8))
+    np.testing.assert_array_equal(source[0], noise(8, 8, 3))
+    np.testing.assert_array_equal(sample[0], 255 - noise(8, 8, 3))
+
+
+def test_smaller_sources_are_kept_pixel_by_pixel(tmp_path):
+    source, sample = folders(tmp_path, source=(4, 8), sample=(8, 16))
+    dataset = of_folders(tmp_path, image_size=(8, 16), source_size=(4, 8))
+    found = made(dataset)
+    np.testing.assert_array_equal(found[0], source)
+    np.testing.assert_array_equal(found[1], sample)
+    assert (dataset.source_shape, dataset.shape) == ((3, 4, 8), (3, 8, 16))
+
+
+def test_sources_may_be_grey_or_deep_or_have_an_alpha_channel(tmp_path):
+    deep = np.linspace(0, 65535, 64).reshape(8, 8).astype(np.uint16)
+    clear = np.zeros((8, 8, 4), np.uint8)
+    clear[:, :4, 3] = 255  # black on the left, and transparent on the right
+    for i, one in enumerate((deep, clear)):
+        save(tmp_path / "sources" / f"{i}.png", one)
+        save(tmp_path / "targets" / f"{i}.png", noise(8, 8, 3))
+    dataset = of_folders(tmp_path, source_channels=1)
+    source, _ = made(dataset)
+    assert dataset.source_shape == (1, 8, 8)
+    np.testing.assert_allclose(source[0, ..., 0], deep / 257, atol=0.51)
+    np.testing.assert_array_equal(source[1, :, :, 0], np.repeat([[0] * 4 + [255] * 4], 8, 0))
+
+
+def test_a_pair_is_mirrored_together(tmp_path):
+    folders(tmp_path, n=5)
+    dataset = of_folders(tmp_path, source_channels=1)
+    feed = Streamed(dataset.load(), 5, seed=1, flip=True, derive=dataset.derive)
+    unflipped = made(dataset)
+    source, sample = (to_range(torch.from_numpy(one).permute(0, 3, 1, 2), torch.float32) for one in unflipped)
+    mirrored = 0
+    for _ in range(4):
+        batch = next(feed)
+        for x, y in zip(batch.values, batch.source, strict=True):
+            i, flipped = next((i, f) for i in range(5) for f in (0, 1) if torch.equal(x.flip(-1) if f else x, sample[i]))
+            assert torch.equal(y.flip(-1) if flipped else y, source[i])
+            mirrored += flipped
+    assert 0 < mirrored < 20
+
+
+def test_the_test_part_of_pairs_is_held_out(tmp_path):
+    folders(tmp_path, split="train")
+    _, sample = folders(tmp_path, n=2, split="test")
+    dataset = of_folders(tmp_path)
+    assert len(dataset.load()) == 4
+    others = dataset.held_out()
+    np.testing.assert_array_equal(made(others)[1], sample)
+    assert len(dataset.load()) == 4
+    for part, n in (("train", 3), ("val", 2)):
+        for i, picture in enumerate(noise(n, 8, 16, 3)):
+            save(tmp_path / "pictures" / part / f"{i}.png", picture)
+    assert len(made(Pairs(path=str(tmp_path / "pictures"), image_size=8).held_out())[0]) == 2
+
+
+def test_the_last_pairs_may_be_held_out(tmp_path):
+    source, sample = folders(tmp_path)
+    dataset = of_folders(tmp_path, hold_out=1)
+    for one, part in ((dataset, slice(0, 3)), (dataset.held_out(), slice(3, 4))):
+        found = made(one)
+        np.testing.assert_array_equal(found[0], source[part])
+        np.testing.assert_array_equal(found[1], sample[part])
+
+
+def test_pairs_are_cached_and_a_broken_one_is_left_out(tmp_path, caplog):
+    source, _ = folders(tmp_path)
+    (tmp_path / "targets" / "1.png").write_bytes(b"no image")
+    for _ in range(2):
+        dataset = of_folders(tmp_path)
+        data = load_cached(dataset, tmp_path / "cache")
+        batch = dataset.derive(Batch(data))
+        assert data.shape == (3, *dataset.loaded_shape) == (3, 6, 8, 8)
+        np.testing.assert_array_equal(batch.source.permute(0, 2, 3, 1).numpy(), source[[0, 2, 3]])
+    assert "1.png" in caplog.text
+    with pytest.raises(OSError, match=r"1\.png"):
+        load_cached(of_folders(tmp_path, strict=True), tmp_path / "cache")
+
+
+def test_pairs_of_other_proportions_are_refused(tmp_path):
+    folders(tmp_path, source=(8, 12))
+    with pytest.raises(OSError, match=r"0\.png .*12×8 .*8×8"):
+        of_folders(tmp_path).load()[0]
+
+
+def test_unequal_names_are_refused(tmp_path):
+    folders(tmp_path)
+    save(tmp_path / "sources" / "lonely.png", noise(8, 8, 3))
+    with pytest.raises(OSError, match=r"lonely\.png .*targets"):
+        of_folders(tmp_path).load()
+    (tmp_path / "sources" / "lonely.png").rename(tmp_path / "targets" / "lonely.png")
+    with pytest.raises(OSError, match=r"lonely\.png .*sources"):
+        load_cached(of_folders(tmp_path), tmp_path / "cache")
+    (tmp_path / "targets" / "lonely.png").rename(tmp_path / "targets" / "0.bmp")
+    with pytest.raises(OSError, match=r"0\.(bmp|png) and .*0\.(bmp|png)"):
+        of_folders(tmp_path).digest()
+
+
+def test_what_names_no_pairs_is_refused(tmp_path):
+    folders(tmp_path)
+    for wrong in ({}, {"sources": str(tmp_path)}, {"path": str(tmp_path), "targets": str(tmp_path)}):
+        with pytest.raises(ValueError, match="path should"):
+            Pairs(**wrong)
+    with pytest.raises(ValueError, match=r"^targets should be a folder"):
+        Pairs(sources=str(tmp_path), targets=str(tmp_path / "missing"))
+    with pytest.raises(ValueError, match=r"^source_size should"):
+        of_folders(tmp_path, image_size=8, source_size=3)
+
+
+def two_sets(place, a=5, b=3, names=("trainA", "trainB")):
+    """Write one-coloured images: those of A are 0, 1, …, and those of B 100, 101, …."""
+    for name, first, n in zip(names, (0, 100), (a, b), strict=True):
+        for i in range(n):
+            save(place / name / f"{i}.png", np.full((8, 8), first + i, np.uint8))
+    return place
+
+
+def companions(dataset):
+    data = dataset.load()
+    return [(int(data[i][0, 0, 0]), int(data[i][-1, 0, 0])) for i in range(len(data))]
+
+
+@pytest.mark.parametrize(("a", "b"), [(5, 3), (3, 5), (4, 4)])
+def test_each_round_has_every_image_with_other_companions(a, b, tmp_path):
+    dataset = Unpaired(path=str(two_sets(tmp_path, a, b)), image_size=8, rounds=6)
+    drawn, most = companions(dataset), max(a, b)
+    assert len(drawn) == 6 * most
+    rounds = [drawn[i : i + most] for i in range(0, len(drawn), most)]
+    for one in rounds:
+        for side, first, n in ((0, 0, a), (1, 100, b)):
+            counts = np.bincount([pair[side] - first for pair in one], minlength=n)
+            assert counts.max() - counts.min() <= 1
+            assert counts.min() >= 1
+    assert len({*map(tuple, rounds)}) > 3
+    assert len({*drawn}) > most
+    assert companions(Unpaired(path=str(tmp_path), image_size=8, rounds=6)) == drawn
+
+
+def test_a_stack_is_its_own_source(tmp_path):
+    dataset = Unpaired(path=str(two_sets(tmp_path)), image_size=8, channels=1)
+    batch = next(Streamed(dataset.load(), 4, derive=dataset.derive))
+    assert dataset.shape == dataset.source_shape == tuple(batch.values.shape[1:]) == (2, 8, 8)
+    assert torch.equal(batch.source, batch.values)
+    assert not dataset.paired
+
+
+def test_the_test_parts_of_both_sets_are_held_out(tmp_path):
+    place = two_sets(tmp_path / "one")
+    assert Unpaired(path=str(place), image_size=8).held_out() is None
+    two_sets(place, 2, 4, ("testA", "testB"))
+    others = Unpaired(path=str(place), image_size=8).held_out()
+    assert len(companions(others)) == 4
+    assert {a for a, _ in companions(others)} == {0, 1}
+    for name in "ab":
+        two_sets(tmp_path / "two", 2, 2, (f"{name}/train", f"{name}/test"))
+    dataset = Unpaired(a=str(tmp_path / "two" / "a"), b=str(tmp_path / "two" / "b"), image_size=8)
+    assert {a for a, _ in companions(dataset)} == {0, 1}
+    assert {a for a, _ in companions(dataset.held_out())} == {100, 101}
+
+
+def test_each_set_is_cached_by_itself_and_its_broken_images_are_left_out(tmp_path):
+    two_sets(tmp_path)
+    (tmp_path / "trainA" / "2.png").write_bytes(b"no image")
+    for _ in range(2):
+        dataset = Unpaired(path=str(tmp_path), image_size=8, rounds=2)
+        data = load_cached(dataset, tmp_path / "cache")
+        assert {int(data[i][0, 0, 0]) for i in range(len(data))} == {0, 1, 3, 4}
+        assert len(data) == 8
+    assert len([*(tmp_path / "cache").glob("*.npy")]) == 2
+
+
+def test_what_names_no_two_sets_is_refused(tmp_path):
+    for wrong in ({}, {"a": str(tmp_path)}, {"path": str(tmp_path), "b": str(tmp_path)}):
+        with pytest.raises(ValueError, match="path should"):
+            Unpaired(**wrong)
+    with pytest.raises(ValueError, match=r"^path should .*trainA"):
+        Unpaired(path=str(tmp_path))
+    two_sets(tmp_path)
+    with pytest.raises(ValueError, match=r"^b should"):
+        Unpaired(a=str(tmp_path / "trainA"), b=str(tmp_path / "missing"))
