@@ -37,12 +37,14 @@ class Batch:
         source: For samples straight from G, what G was given, such as latents `(B·pack, latent_dim)`; for real samples, their
             own source, `(B, …)`, in data that have sources.
         target: What G should make of the source of each sample, `(B, …)`, where that is known; it travels with the source.
+        own: For samples straight from G, the terms that G itself computed with them, `(B,)` each, with their graph.
     """
 
     values: Tensor
     conditions: tuple[Tensor, ...] = ()
     source: Tensor | None = None
     target: Tensor | None = None
+    own: tuple[Tensor, ...] = ()
 
     @classmethod
     def of(cls, values: "Batch | Tensor") -> "Batch":
@@ -54,7 +56,7 @@ class Batch:
 
     def detach(self) -> "Batch":
         """Return the same batch, cut off from its graph."""
-        return replace(self, values=self.values.detach())
+        return replace(self, values=self.values.detach(), own=())
 
     def map(self, change: Callable[[Tensor], Tensor]) -> "Batch":
         """Return the batch with each of its tensors replaced by a function of it."""

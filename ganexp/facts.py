@@ -54,11 +54,15 @@ class Facts:
         itemsize: Bytes per number in a sample.
         free_bytes: Free memory of the device, in bytes.
         loss: A `ganexp.losses.Loss`.
+        terms, terms_of_d: How many terms G's objective has beside the loss, and how many of them look at D.
         constant_steps: Whether `d_steps` and `g_steps` are the same in every iteration.
         scores: What D returns: `logit`, `energy`, or empty where that is not known.
         further: What D returns behind each score, by name; None where that is not known.
         maps: Whether D returns a map of scores for each sample.
         reads_source: Whether D scores samples beside their sources.
+        features: Whether D returns the features of its layers.
+        own_terms: The names of the terms that G itself computes.
+        last_layer: Whether G says which weight its last layer has.
         batch_norm: Whether D has batch norm.
         against: The part of the data that generated samples are compared with: `train`, or `test`, which is held out.
         styles: Whether G makes its samples from styles.
@@ -82,11 +86,16 @@ class Facts:
     itemsize: int = 4
     free_bytes: int = 2**62
     loss: Any = None
+    terms: int = 0
+    terms_of_d: int = 0
     constant_steps: bool = True
     scores: str = ""
     further: str | None = None
     maps: bool = False
     reads_source: bool = False
+    features: bool = False
+    own_terms: tuple[str, ...] = ()
+    last_layer: bool = False
     batch_norm: bool = False
     against: str = "train"
     styles: bool = False

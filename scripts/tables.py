@@ -19,6 +19,7 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from benchmarks import hours
 from ganexp import compose
@@ -27,8 +28,10 @@ from ganexp.compare.cost import in_passes
 from ganexp.compare.tracing import trace
 from ganexp.config.assemble import plain_strategy_of
 from ganexp.config.choices import choose
+from ganexp.config.defaults import options_in
 from ganexp.config.metrics import measures_of, measures_offered
 from ganexp.config.plain import flat, plain
+from ganexp.config.targets import target
 from ganexp.logging.keys import KEYS
 from ganexp.strategies import Strategy
 from published.pacgan import means, results
@@ -102,6 +105,9 @@ def measured() -> Rows:
         for option in options(group, [CONF]):
             for key, measure in measures_of(option.node, group=group).items():
                 yield f"`{group}={option.name}`", f"`{key}`", measure.meaning
+    for name, node in options_in("term").items():
+        kind: Any = target(node, f"term.{name}")
+        yield f"`term=[{name}]`", f"`terms/{name}`", kind.measures.meaning
 
 
 def figures() -> Rows:

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
+from ganexp.batch import Batch
 from ganexp.gan import GAN
 from ganexp.training import Trainer
 
@@ -16,6 +17,28 @@ def images_of(trainer: Trainer) -> Iterator[Tensor]:
     """Yield the images that a trainer's feed gives, as plain tensors."""
     for batch in trainer.reals.source:
         yield batch.values
+
+
+def pix2pix(gan: GAN, batches: Iterator[Batch], weight: float = 100.0) -> Step:
+    """Return `detach` with sources and an L1 term, as pix2pix has it, with D's gradients switched off in G's step."""
+    generator, discriminator, optimizer_g, optimizer_d = gan.generator, gan.discriminator, gan.optimizer_g, gan.optimizer_d
+
+    def step() -> None:
+        batch = next(batches)
+        source, target = batch.source, batch.values
+        fake = generator(source)
+        optimizer_d.zero_grad()
+        d_loss = -logsigmoid(discriminator(target, source)).mean() - logsigmoid(-discriminator(fake.detach(), source)).mean()
+        d_loss.backward()
+        optimizer_d.step()
+        discriminator.requires_grad_(False)
+        optimizer_g.zero_grad()
+        g_loss = -logsigmoid(discriminator(fake, source)).mean() + weight * (fake - target).abs().mean()
+        g_loss.backward()
+        optimizer_g.step()
+        discriminator.requires_grad_(True)
+
+    return step
 
 
 def textbook(gan: GAN, images: Iterator[Tensor]) -> Step:

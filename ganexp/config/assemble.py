@@ -26,7 +26,7 @@ from ganexp.sources import LookedAt, Sources
 from ganexp.strategies import Strategy
 from ganexp.strategies.base import as_strategy
 from ganexp.streams import seed_global_streams, stream
-from ganexp.terms import Term
+from ganexp.terms import Balance, Term
 
 
 def dataset_of(choice: Choice, seed: int) -> Dataset:
@@ -60,6 +60,7 @@ class Parts:
     Args:
         loss, penalty, augment, schedule: Those of the run.
         terms: Further terms of G's objective, by name.
+        balance: How much the loss counts beside them.
         strategy: With all its wrappers.
         by_key: Each chosen part by its key; wrappers, from the outermost to the strategy inside, and penalties one by one.
         loggers: By their keys, not opened yet.
@@ -68,6 +69,7 @@ class Parts:
     loss: Loss
     penalty: Penalty
     terms: dict[str, Term]
+    balance: Balance
     augment: Augmentation
     schedule: Schedule
     strategy: Strategy
@@ -86,16 +88,16 @@ def parts_of(choices: Choices) -> Parts:
     strategy, *_ = wrapped.values()
     penalties = {one.key: one.make() for one in choices.of("penalty")}
     terms = {one.key: one.make() for one in choices.of("term")}
-    loss, augment = choices["loss"].make(), choices["augment"].make()
+    loss, augment, balance = (choices[key].make() for key in ("loss", "augment", "balance"))
     schedule = choices["schedule"].make(config.iterations)
     try:
         penalty = total(dict(zip(config.penalty, penalties.values(), strict=True)))
     except ValueError as error:
         raise UserError(f"{choices.typed('penalty')}: {error}.") from None
-    by_key = {**wrapped, "augment": augment, **penalties, **terms, "loss": loss, "schedule": schedule}
+    by_key = {**wrapped, "augment": augment, **penalties, **terms, "balance": balance, "loss": loss, "schedule": schedule}
     loggers = {one.key: one.make() for one in choices.of("logger")}
     named = dict(zip(config.term, terms.values(), strict=True))
-    return Parts(loss, penalty, named, augment, schedule, strategy, by_key, loggers)
+    return Parts(loss, penalty, named, balance, augment, schedule, strategy, by_key, loggers)
 
 
 def gan_of(
@@ -128,6 +130,8 @@ def gan_of(
         clip_gradients=config.clip_gradients if isinstance(config.clip_gradients, float) else None,
         processes=processes,
         terms=parts.terms,
+        balance=parts.balance,
+        term_gradients=config.term_gradients,
     )
 
 

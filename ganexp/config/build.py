@@ -202,6 +202,8 @@ def _step(plan: Plan, obtained: RunData, processes: Processes, *, resumed: bool)
     if config.compile:
         execution.compiled(generator, discriminator)  # the average copied them uncompiled
     parts = copy.deepcopy(plan.parts)  # a plan may be built more than once
+    for name, distance in obtained.distances.items():
+        parts.terms[name].distance = distance  # type: ignore[attr-defined]  # of a perceptual term
     gan = gan_of(
         choices,
         parts,

@@ -17,6 +17,7 @@ from ganexp.config.evaluation import EvaluationPlan, plan_evaluation
 from ganexp.config.metrics import measuring, refuse_unknown_metric
 from ganexp.config.moving import at_the_end, movables, refuse_unmovable
 from ganexp.config.parsing import parse
+from ganexp.config.perceiving import check_perceptual
 from ganexp.config.plain import plain
 from ganexp.config.schema import Config
 from ganexp.config.targets import Trust
@@ -96,6 +97,7 @@ def check(cfg: Any, *, trust: Trust = (), processes: int = 1, resumed: bool = Fa
     facts = _with_parts(choices, facts, parts, networks)
     for key, part in parts.by_key.items():
         choices[key].ask(part.check, facts)
+    check_perceptual(choices, parts, facts)
     if config.dynamics.every:
         with said_of("dynamics", {"every"}):
             Dynamics(**config.dynamics.model_dump()).check(facts)
@@ -208,7 +210,12 @@ def _with_parts(choices: Choices, facts: Facts, parts: Parts, networks: tuple[nn
         scores=declared_d.output,
         further=None if discriminator is None else declared_d.further,
         maps=declared_d.maps,
+        terms=len(parts.terms),
+        terms_of_d=sum(term.reads_discriminator for term in parts.terms.values()),
         reads_source=bool(getattr(discriminator, "reads_source", False)),
+        features=declared_d.features,
+        own_terms=declared_g.own_terms,
+        last_layer=declared_g.last_layer,
         batch_norm=discriminator is not None and contract.has_batch_norm(discriminator),
         styles=declared_g.styles,
     )
@@ -254,5 +261,9 @@ def _check_shares(config: Config, processes: int) -> None:
         )
     if processes > 1 and config.device.startswith("cuda:"):
         raise UserError(f"device={config.device} is one GPU, and {processes} processes have one each: choose device=cuda.")
+    if config.compile and config.term_gradients:
+        raise UserError(
+            "term_gradients=true takes more than one backward pass, which compiled networks cannot: choose compile=false."
+        )
     if processes > 1 and config.cuda_graph is True:
         raise UserError(f"cuda_graph=true is for one process, and there are {processes}: choose cuda_graph=auto.")

@@ -41,12 +41,18 @@ WHICH = ("path", "dataset", "split", "subset", "revision", "image_column", "labe
 
 def classifier_file(node: Node) -> Path:
     """Return the file of a dataset's classifier, beside the decoded sets: one for each choice of `WHICH`."""
-    node = node["of"] if isinstance(node.get("of"), dict) else node  # what it was trained on are the images themselves
+    node = inner_of(node)
     given = {key: node[key] for key in WHICH if node.get(key) is not None}
     path = given.get("path")
     if path is not None:
         given["path"] = _resolved(path, node) if isinstance(path, str) else [_resolved(one, node) for one in path]
     return stored(default_folder().with_name("features"), name_of(node), json.dumps(given, sort_keys=True) if given else "")
+
+
+def inner_of(node: Node) -> Node:
+    """Return the data set that another one is made of, whose images, and so whose classifier, are the same."""
+    inner = node.get("of")
+    return inner if isinstance(inner, dict) else node
 
 
 def _resolved(path: str, node: Node) -> str:
@@ -348,7 +354,9 @@ class EvaluationPlan:
     def _classified(self) -> tuple[str, Dataset]:
         """The name of the data set whose classifier is used, and the data set; for a stack, that of its channels."""
         channels = self.dataset.stack_of
-        return (type(channels).__name__.lower(), channels) if channels else (name_of(self.config.dataset), self.dataset)
+        return (
+            (type(channels).__name__.lower(), channels) if channels else (name_of(inner_of(self.config.dataset)), self.dataset)
+        )
 
     def _path_of(self, asked: str) -> Path | None:
         if asked in ("raw", "inception"):
@@ -356,6 +364,18 @@ class EvaluationPlan:
         if asked != "classifier":
             return Path(os.path.expanduser(asked))
         return classifier_file({"name": self._classified[0]} if self.dataset.stack_of else self.config.dataset)
+
+    def classifier(self, device: torch.device) -> Classifier:
+        """Load the classifier of the data set, which is trained if it is missing. No random stream is advanced.
+
+        Raises:
+            UserError: It cannot be obtained, or knows no more than chance explains.
+        """
+        with undisturbed(device):
+            found = self._load("classifier", device)
+        if not isinstance(found, Classifier):
+            raise UserError("it looks at each channel by itself")
+        return found
 
     def _loaded(self, device: torch.device) -> dict[str, Features]:
         """Load the features by name; raw ones replace a classifier of `auto` that is no better than chance."""

@@ -21,7 +21,7 @@ from ganexp.training import Average
 
 CURVES: dict[str, tuple[type[Ending], str]] = {"cosine": (Cosine, "warm_up"), "linear": (Linear, "begin")}
 """The schedules that a number can follow, with the setting that each has besides its end."""
-MOVABLE = ("penalty", "term", "augment", "loss", "strategy", "wrapper", "optimizer", "average")
+MOVABLE = ("penalty", "term", "balance", "augment", "loss", "strategy", "wrapper", "optimizer", "average")
 """The groups whose parts read numbers throughout a run."""
 Iteration = Annotated[int, Field(ge=0, le=10**12)]
 

@@ -12,6 +12,9 @@ REMEDIES: dict[str, dict[str, Any]] = {
     "a generator of sources": {"generator": "unet"},
     "sources": {"dataset": "degraded", "generator": "dcgan"},
     "targets": {"dataset": "degraded"},
+    "features": {"discriminator": "patch"},
+    "commitment": {"generator": "vq"},
+    "kl": {"generator": "vae"},
     "no code": {"discriminator.returns_code": False},
 }
 """Keys and values by the `lack` of a `Misfit`: any one of them is a remedy."""

@@ -11,6 +11,7 @@ from ganexp.batch import Batch
 from ganexp.config.assemble import dataset_of
 from ganexp.config.check import Plan
 from ganexp.config.evaluation import labels_of
+from ganexp.config.perceiving import distances
 from ganexp.config.schema import Config
 from ganexp.data import Dataset, Resident, Streamed, default_folder, feed, load_cached
 from ganexp.data.feed import to_range
@@ -20,6 +21,7 @@ from ganexp.instruments.scalar import Scalar
 from ganexp.printable import printable
 from ganexp.sources import LookedAt
 from ganexp.streams import stream
+from ganexp.terms.features import Distance
 from ganexp.training import Evaluation, execution
 
 log = logging.getLogger(__name__)
@@ -29,12 +31,20 @@ MOST_NAMES = 10
 
 @dataclass(frozen=True)
 class RunData:
-    """The data set, its feed, how often each class occurs, pairs to look at, the evaluation, and its figures."""
+    """The data of a run, and what is computed from them before it begins.
+
+    Args:
+        dataset, reals, frequencies: The data set, its feed, and how often each class occurs.
+        looked_at: The sources that pictures and measurements are made from, if there are sources.
+        distances: The distances of perceptual terms, by the names of these.
+        evaluation, figures: The evaluation, and the figures that it computes.
+    """
 
     dataset: Dataset
     reals: Resident | Streamed
     frequencies: list[float] | None
     looked_at: LookedAt | None
+    distances: Mapping[str, Distance]
     evaluation: Evaluation | None
     figures: Mapping[str, Scalar]
 
@@ -64,10 +74,15 @@ def obtain(plan: Plan, processes: Processes | None = None) -> RunData:
             evaluator = planned.evaluators(machine)
         except UserError as error:
             missing.append(str(error))
+    far: Mapping[str, Distance] = {}
+    try:
+        far = {} if missing else distances(plan.parts, planned, machine.device)
+    except UserError as error:
+        missing.append(str(error))
     if missing:
         raise UserError(" ".join(missing))
     evaluation = planned.callback(machine, reals, processes, evaluator) if evaluator else None
-    return RunData(dataset, reals, frequencies, looked_at, evaluation, evaluator.keys if evaluator else {})
+    return RunData(dataset, reals, frequencies, looked_at, far, evaluation, evaluator.keys if evaluator else {})
 
 
 def reals_of(

@@ -113,6 +113,7 @@ class Config(Keys):
     discriminator: Node
     penalty: Nodes = key({})
     term: Nodes = key({})
+    balance: Node = key({"name": "none", "_target_": "ganexp.terms.Balance"})
     augment: Node = key({"name": "none", "_target_": "ganexp.augmentations.NoAugmentation"})
     loss: Node
     strategy: Node
@@ -147,6 +148,7 @@ class Config(Keys):
     d_steps: Steps
     g_steps: Steps
     redundant_gradients: bool
+    term_gradients: bool
     init_from: str | None
     freeze_d: Annotated[int, Field(ge=0, le=10_000)]
     clip_gradients: Off | Annotated[float, Field(gt=0)] = key(choices="off or a norm above 0, such as 1")

@@ -27,7 +27,7 @@ from ganexp.penalties import Penalty
 from ganexp.printable import one_line
 from ganexp.schedules import Schedule
 from ganexp.strategies import Strategy
-from ganexp.terms import Term
+from ganexp.terms import Balance, Term
 from ganexp.training import Average
 from ganexp.wrappers import Wrapper
 
@@ -123,6 +123,7 @@ CONTRACTS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "discriminator": (_is_a(nn.Module), "a subclass of torch.nn.Module"),
     "loss": (_is_a(Loss), "a subclass of ganexp.losses.Loss"),
     "penalty": (_is_a(Penalty), "a subclass of ganexp.penalties.Penalty"),
+    "balance": (_is_a(Balance), "a subclass of ganexp.terms.Balance"),
     "term": (_is_a(Term), "a subclass of ganexp.terms.Term"),
     "augment": (_is_a(Augmentation), "a subclass of ganexp.augmentations.Augmentation"),
     "strategy": (

@@ -110,14 +110,26 @@ class Classifier(nn.Module):
         Raises:
             UserError: The images have another number of channels.
         """
+        features = self.layers(self._scaled(images))
+        return features, self.head(features)
+
+    def maps(self, images: Tensor) -> list[Tensor]:
+        """Return what each convolution makes of images `(B, C, H, W)` in [-1, 1], after ReLU: `(B, …)` each."""
+        x, found = self._scaled(images), []
+        for layer in self.layers:
+            x = layer(x)
+            if isinstance(layer, nn.ReLU):
+                found.append(x)
+        return found[:-1]  # the last one follows the linear layer
+
+    def _scaled(self, images: Tensor) -> Tensor:
         channels, side, _ = self.record.shape
         if images.shape[1] != channels:
             raise UserError(f"the {self.name} sees images of {channels} channels, and these have {images.shape[1]}")
         images = images.to(self.head.weight.dtype)
         if images.shape[-2:] != (side, side):
             images = interpolate(images, (side, side), mode="bilinear", antialias=True)
-        features = self.layers(images)
-        return features, self.head(features)
+        return images
 
     def save(self, path: Path) -> None:
         """Write the classifier to a file, atomically.

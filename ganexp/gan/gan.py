@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from ganexp.augmentations import Augmentation, NoAugmentation
-from ganexp.batch import Batch, Gradients, Objective, per_sample, scores_of
+from ganexp.batch import Batch, Discriminator, Gradients, Objective, per_sample, scores_of
 from ganexp.distributed.processes import Processes
 from ganexp.gan.field import Field, refuse_once_differentiable
 from ganexp.gan.packing import packed
@@ -24,7 +24,8 @@ from ganexp.losses.heads import over_heads
 from ganexp.optimizers.ownership import Optimized, refuse_foreign_parameters
 from ganexp.penalties import NoPenalty, Penalty, Seen
 from ganexp.prior import Prior
-from ganexp.terms import Generated, Term
+from ganexp.terms import ADVERSARIAL, Balance, Generated, Term
+from ganexp.terms.balance import compared_gradients, times
 
 log = logging.getLogger(__name__)
 
@@ -63,6 +64,8 @@ class GAN:
             memory is that of one part. Penalties see the whole batch.
         processes: The processes that train this GAN together; by default this one alone.
         terms: Further terms of G's objective, by name.
+        balance: How much G's loss counts beside them.
+        term_gradients: Measure the gradients of G's loss and terms at its output, where gradient norms are read.
 
     Raises:
         ValueError: The optimisers and the networks do not belong together: see `ganexp.optimizers.ownership`.
@@ -88,6 +91,8 @@ class GAN:
         accumulate: int = 1,
         processes: Processes | None = None,
         terms: Mapping[str, Term] | None = None,
+        balance: Balance | None = None,
+        term_gradients: bool = False,
     ) -> None:
         refuse_foreign_parameters(generator, discriminator, optimizer_g, optimizer_d)
         self.generator = generator
@@ -106,6 +111,9 @@ class GAN:
                 )
         self.pack = pack
         self.terms = dict(terms or {})
+        self.balance = balance or Balance()
+        self.balance.begin([*self.terms], prior.device, prior.dtype)
+        self.term_gradients = term_gradients
         self.penalty = penalty or NoPenalty()
         self.penalty.begin(prior.seed, prior.device)
         self.penalty.share_among(self.processes)
@@ -240,15 +248,45 @@ class GAN:
                     real_scores = self.score_real(x)
             return self.g_objective(real_scores, self.score_fake(fake), fake)
 
-    def g_objective(self, real_scores: Tensor | None, fake_scores: Tensor, fake: Batch) -> Objective:
-        """Form G's objective, with penalty and terms, from the scores that D, or any other discriminator, gives its fakes."""
+    def g_objective(
+        self, real_scores: Tensor | None, fake_scores: Tensor, fake: Batch, by: Discriminator | None = None
+    ) -> Objective:
+        """Form G's objective, with penalty and terms, from the scores that D, or any other discriminator, gives its fakes.
+
+        Terms look at the features of `by`, by default those of D as it is, in which targets are constants.
+        """
         fake = Batch.of(fake)
         penalty = self.penalty.g_term(self.generator, fake, self._generated)
         if penalty is not None and self.penalty.differentiates_gradients:
             self.need_second_derivatives("penalty of G", [penalty])
         loss = self.loss.g_loss(real_scores, fake_scores)
         penalty = self._of_global_batch(penalty, len(fake), len(fake_scores))
-        return Objective(loss, real_scores, fake_scores, penalty, *self._terms(fake, len(fake_scores)))
+        values = {ADVERSARIAL: loss} | self._values(fake, len(fake_scores), by)
+        factors = {ADVERSARIAL: self.balance.weight} | {name: term.weight for name, term in self.terms.items()}
+        has_graph = fake.values.requires_grad
+        logged = {name: value.detach() for name, value in values.items() if name != ADVERSARIAL}
+        if self.balance.rescales and has_graph:
+            factors = dict(self.balance.factors(values, factors, fake.values, self.generator, self.processes))
+            logged |= {f"{name}_factor": one for name, one in factors.items() if isinstance(one, Tensor)}
+        if self.term_gradients and has_graph and self.meter.keeps_gradients:
+            logged |= compared_gradients(values, fake.values, self.processes)
+        weighed = {name: times(factors[name], value) for name, value in values.items()}
+        loss, *terms = weighed.values()
+        return Objective(loss, real_scores, fake_scores, penalty, sum(terms[1:], terms[0]) if terms else None, logged)
+
+    def terms_alone(self, fake: Batch) -> tuple[Tensor, dict[str, Tensor]]:
+        """Form the weighted sum of G's terms that do not look at D, a scalar, and their values, for an update without D."""
+        fake, everyone = Batch.of(fake), len(fake) * self.processes.count
+        values = self._values(fake, everyone, None, without_d=True)
+        weighed = [times(self.terms[name].weight, value) for name, value in values.items()]
+        return sum(weighed[1:], weighed[0]), {name: value.detach() for name, value in values.items()}
+
+    def update_g_by_terms(self, fake: Batch) -> None:
+        """Descend G's terms that do not look at D by one step of G, as if there were no D."""
+        with self.phase("g"):
+            value, values = self.terms_alone(fake)
+            self.meter.record_terms(values, self.move_g(self.processes.sum(self._g.gradients(value))))
+            self._advance_g()
 
     def losses(self, x: Batch, fake: Batch) -> tuple[Objective, Objective]:
         """Form both objectives from one scoring of each batch; where D is shown other samples, G's are scored separately."""
@@ -280,7 +318,7 @@ class GAN:
             if shown_x is not x and self.loss.g_needs_real:
                 real_scores = self.score_real(x)
         with self.phase("g"):
-            return d, self.g_objective(real_scores, fake_scores, fake)
+            return d, self.g_objective(real_scores, fake_scores, fake, self.discriminator)
 
     def need_second_derivatives(self, purpose: str, made: Sequence[Tensor | None]) -> None:
         """Refuse layers without second derivatives, by the graph of what was formed from gradients; checked once per purpose.
@@ -312,6 +350,11 @@ class GAN:
         """
         if self._passes.parts.count > 1:
             raise ValueError("this strategy differentiates gradients, which accumulate cannot: choose accumulate=1")
+        if self.balance.rescales:
+            raise ValueError(
+                "this strategy differentiates gradients, and a balance makes G's loss and terms a field without a potential: "
+                "choose balance=none, or strategy=joint"
+            )
         with self.phase("d"):
             d_gradients = self._d.gradients(d.value, create_graph=True)
         with self.phase("g"):
@@ -386,6 +429,7 @@ class GAN:
             "loss": self.loss,
             "penalty": self.penalty,
             "augment": self.augment,
+            "balance": self.balance,
             "optimizer_g": self._g,
             "optimizer_d": self._d,
             "prior": self.prior,
@@ -411,6 +455,14 @@ class GAN:
     def _record_g(self, g: Objective, gradients: Gradients) -> None:
         self.meter.record_g(g, gradients)
         self.penalty.advance_g()
+        self.balance.advance()
+        self._advance_g()
+
+    def _advance_g(self) -> None:
+        """Let G move a state of its own, such as a codebook, once for each update, by what its last pass has seen."""
+        advance: Any = getattr(self.generator, "advance", None)
+        if advance is not None:
+            advance(self.processes)
 
     def _generated(self, z: Batch) -> Batch:
         return self.packed(self._passes.generate(self.generator, z))
@@ -440,14 +492,22 @@ class GAN:
             self.need_second_derivatives("penalty", [penalty])
         return Objective(loss, real_scores, fake_scores, self._of_global_batch(penalty, len(x), len(real_scores)))
 
-    def _terms(self, fake: Batch, everyone: int) -> tuple[Tensor | None, dict[str, Tensor]]:
-        """Return the weighted sum of G's terms, a scalar or None, and each one's value without its graph."""
+    def _values(self, fake: Batch, everyone: int, by: Discriminator | None, *, without_d: bool = False) -> dict[str, Tensor]:
+        """Return each of G's terms, a scalar of the global batch."""
         if not self.terms:
-            return None, {}
-        made = Generated(fake, self._generated)
-        values = {name: self._of_global_batch(term(made).mean(), len(fake), everyone) for name, term in self.terms.items()}
-        weighted = [term.weight * value for term, value in zip(self.terms.values(), values.values(), strict=True)]
-        return sum(weighted[1:], weighted[0]), {name: value.detach() for name, value in values.items()}
+            return {}
+
+        def features(batch: Batch) -> list[Tensor]:
+            return self._passes.features(self.discriminator if by is None else by, batch)
+
+        def compared(batch: Batch) -> list[Tensor]:
+            with torch.set_grad_enabled(by is not None and torch.is_grad_enabled()):
+                return features(batch)
+
+        own: Any = zip(getattr(self.generator, "own_terms", ()), fake.own, strict=False)
+        made = Generated(fake, self._generated, features, compared, dict(own))
+        used = {name: term for name, term in self.terms.items() if not (without_d and term.reads_discriminator)}
+        return {name: self._of_global_batch(term(made).mean(), len(fake), everyone) for name, term in used.items()}
 
     @overload
     def _of_global_batch(self, penalty: Tensor, own: int, everyone: int) -> Tensor: ...

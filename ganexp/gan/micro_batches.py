@@ -1,6 +1,7 @@
 """Passing a batch through a network in parts, each recomputed in the backward pass, so that memory is that of one part."""
 
 from collections.abc import Callable
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import torch
@@ -10,7 +11,7 @@ from torch.utils.checkpoint import checkpoint
 from ganexp.batch import Batch
 from ganexp.networks.coupling import examine
 
-ForwardPass = Callable[[nn.Module, Batch], Tensor]
+ForwardPass = Callable[[nn.Module, Batch], Any]
 """One forward pass of a network."""
 
 TRIED = 4
@@ -31,7 +32,7 @@ class MicroBatches:
         self.count = count
         self._draws: WeakKeyDictionary[nn.Module, bool] = WeakKeyDictionary()
 
-    def __call__(self, run: ForwardPass, network: nn.Module, batch: Batch) -> Tensor:
+    def __call__(self, run: ForwardPass, network: nn.Module, batch: Batch) -> Any:
         """Run a network on a batch, part by part.
 
         Raises:
@@ -40,7 +41,7 @@ class MicroBatches:
         """
         parts = batch.split(-(-len(batch) // self.count))
         if not torch.is_grad_enabled():
-            return torch.cat([run(network, part) for part in parts])
+            return _joined([run(network, part) for part in parts])
         if network not in self._draws:
             self._draws[network] = not batch.values.is_meta and refuse_inexact(network, batch)
         again = _unmoved(run, network)
@@ -48,15 +49,22 @@ class MicroBatches:
         outputs = [
             checkpoint(again, part.values, *part.conditions, use_reentrant=False, preserve_rng_state=draws) for part in parts
         ]
-        return torch.cat(outputs)
+        return _joined(outputs)
 
 
-def _unmoved(run: ForwardPass, network: nn.Module) -> Callable[..., Tensor]:
+def _joined(outputs: list[Any]) -> Any:
+    """Return the outputs of parts as those of the whole: tensors, or tuples of them."""
+    if isinstance(outputs[0], tuple):
+        return tuple(map(torch.cat, zip(*outputs, strict=True)))
+    return torch.cat(outputs)
+
+
+def _unmoved(run: ForwardPass, network: nn.Module) -> Callable[..., Any]:
     """Return a pass that can be repeated as long as the network has the weights that it has now."""
     parameters = [*network.parameters()]
     versions = [parameter._version for parameter in parameters]
 
-    def again(values: Tensor, *conditions: Tensor) -> Tensor:
+    def again(values: Tensor, *conditions: Tensor) -> Any:
         if versions != [parameter._version for parameter in parameters]:
             raise RuntimeError("a network was moved between a pass and its backward pass, which accumulate cannot repeat")
         return run(network, Batch(values, conditions))

@@ -2,11 +2,12 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from ganexp.batch import Batch, flat
+from ganexp.batch import Batch, Discriminator, flat, read
 from ganexp.gan.micro_batches import MicroBatches
 
 KEEPS_RANGE = (
@@ -47,8 +48,10 @@ class Passes:
         self.further = further
 
     def generate(self, generator: Callable[..., Tensor], z: Batch) -> Batch:
-        """Generate a batch from latents, under their conditions."""
-        return replace(z, values=self._run(generator, z), source=z.values.detach())
+        """Generate a batch from latents, under their conditions, with the terms that the generator itself computes."""
+        made: Any = self._run(generator, z)
+        values, *own = made if isinstance(made, tuple) else (made,)
+        return replace(z, values=values, source=z.values.detach(), own=tuple(own))
 
     def score(self, discriminator: Callable[..., Tensor], batch: Batch) -> Tensor:
         """Score a batch: `(B,)`, `(B, 1, S)` for S places of each sample, or `(B, 1 + k)` with k further numbers per sample.
@@ -56,7 +59,7 @@ class Passes:
         Raises:
             NoScores: There is neither one score per sample nor a map of them, or the further numbers are missing.
         """
-        scores = self._run(discriminator, batch)
+        scores: Tensor = self._run(discriminator, batch)
         if self.further:
             if scores.dim() != 2 or len(scores) != len(batch) or scores.shape[1] < 2:
                 raise NoScores(
@@ -73,16 +76,31 @@ class Passes:
             )
         return flat(scores)
 
-    def _run(self, network: Callable[..., Tensor], batch: Batch) -> Tensor:
+    def features(self, discriminator: Discriminator, batch: Batch) -> list[Tensor]:
+        """Return what the layers of a discriminator make of samples, under their conditions: its attribute `features`."""
+
+        def found(network: Any) -> list[Tensor]:
+            return list(network.features(batch.values, *batch.conditions))
+
+        if self.autocast is None:
+            return read(discriminator, found)
+        with torch.autocast(batch.values.device.type, self.autocast, cache_enabled=False):
+            return [one.to(batch.values.dtype) for one in read(discriminator, found)]
+
+    def _run(self, network: Callable[..., Tensor], batch: Batch) -> Any:
         if self.parts.count > 1 and isinstance(network, nn.Module):
             return self.parts(self._pass, network, batch)
         return self._pass(network, batch)
 
-    def _pass(self, network: Callable[..., Tensor], batch: Batch) -> Tensor:
+    def _pass(self, network: Callable[..., Tensor], batch: Batch) -> Any:
+        call: Any = getattr(network, "with_terms", network)
         if self.autocast is None:
-            return network(batch.values, *batch.conditions)
+            return call(batch.values, *batch.conditions)
         with torch.autocast(batch.values.device.type, self.autocast, cache_enabled=False):  # a weight is used once a pass
-            return network(batch.values, *batch.conditions).to(batch.values.dtype)
+            made = call(batch.values, *batch.conditions)
+        if isinstance(made, tuple):
+            return tuple(one.to(batch.values.dtype) for one in made)
+        return made.to(batch.values.dtype)
 
 
 def ends_in_sigmoid(scores: Tensor) -> bool:

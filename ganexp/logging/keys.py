@@ -7,7 +7,7 @@ from ganexp.instruments.scalar import Scalar
 
 LEARNING = {
     "loss/d": Scalar("mean over the interval, without the penalty", label="D"),
-    "loss/g": Scalar("mean over the interval, without the penalty", label="G"),
+    "loss/g": Scalar("mean over the interval, without penalty and terms, times the weight of the balance", label="G"),
     "loss/penalty": Scalar("mean over the interval of what penalties add to D's loss"),
     "loss/g_penalty": Scalar("mean over the interval of what penalties add to G's loss"),
     "score/real": Scalar("mean score of real images in D's updates"),

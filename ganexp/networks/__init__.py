@@ -26,6 +26,7 @@ as its last argument.
 Any module is a network: `contract.py` reads what it declares, and has defaults for what it does not declare.
 """
 
+from ganexp.networks.autoencoders import VAE, VQ
 from ganexp.networks.began import BEGANDiscriminator, BEGANGenerator
 from ganexp.networks.biggan import BigGANDiscriminator, BigGANGenerator
 from ganexp.networks.dcgan import DCGANDiscriminator, DCGANGenerator
@@ -42,6 +43,8 @@ from ganexp.networks.two_way import TwoWayDiscriminator, TwoWayGenerator
 from ganexp.networks.unet import UNet
 
 __all__ = [
+    "VAE",
+    "VQ",
     "BEGANDiscriminator",
     "BEGANGenerator",
     "BigGANDiscriminator",

@@ -24,6 +24,9 @@ class Declaration:
         reconstruct: The method `reconstruct(x)`, which returns samples as an autoencoder reconstructs them; None without one.
         reads_labels: Whether the constructor takes `classes`, and `forward` labels as its second argument.
         reads_sources: Whether a generator is given sources, and not latents: the attribute `reads_sources`.
+        features: Whether a discriminator returns what its layers make of samples: the method `features`.
+        own_terms: The names of the terms that a generator computes beside its samples, by the method `with_terms`.
+        last_layer: Whether a generator says which weight its last layer has: the attribute `last_layer`.
         styles: Whether a generator makes its samples from styles, by the methods `styles` and `synthesis`.
         draws: Settings that stop it from drawing random numbers in training: the attribute `draws`; empty if it draws none.
     """
@@ -34,6 +37,9 @@ class Declaration:
     reconstruct: Any
     reads_labels: bool
     reads_sources: bool
+    features: bool
+    own_terms: tuple[str, ...]
+    last_layer: bool
     styles: bool
     draws: str
 
@@ -48,6 +54,9 @@ def declared(network: nn.Module | Callable[..., nn.Module]) -> Declaration:
         reconstruct=getattr(network, "reconstruct", None),
         reads_labels="classes" in inspect.signature(kind).parameters,
         reads_sources=bool(getattr(network, "reads_sources", False)),
+        features=hasattr(network, "features"),
+        own_terms=tuple(getattr(network, "own_terms", ())),
+        last_layer=hasattr(network, "last_layer"),
         styles=hasattr(network, "styles") and hasattr(network, "synthesis"),
         draws=getattr(network, "draws", "") if isinstance(network, nn.Module) else "",
     )

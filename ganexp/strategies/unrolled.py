@@ -54,7 +54,7 @@ class Unrolled(Simultaneous):
             ahead = unroll(gan.discriminator, lambda d: _d_loss(gan, d, x, fake), k=self.k, rate=self.rate)
             real_scores = gan.score(x, ahead) if gan.loss.g_needs_real else None
             fake_scores = gan.score(fake, ahead)
-            g = gan.g_objective(real_scores, fake_scores, fake)
+            g = gan.g_objective(real_scores, fake_scores, fake, ahead)
             gan.need_second_derivatives("unrolled", [g.loss])
             return g
 

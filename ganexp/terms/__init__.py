@@ -1,6 +1,23 @@
-"""Further terms of G's objective: what a sample should be besides realistic."""
+"""Further terms of G's objective: what a sample should be besides realistic, and how much that counts."""
 
+from ganexp.terms.balance import ADVERSARIAL, Balance, LastLayer, Normalize, Output
 from ganexp.terms.base import Generated, Term
+from ganexp.terms.features import FeatureMatching, Perceptual
+from ganexp.terms.own import KL, Commitment
 from ganexp.terms.pixels import L1, L2
 
-__all__ = ["L1", "L2", "Generated", "Term"]
+__all__ = [
+    "ADVERSARIAL",
+    "KL",
+    "L1",
+    "L2",
+    "Balance",
+    "Commitment",
+    "FeatureMatching",
+    "Generated",
+    "LastLayer",
+    "Normalize",
+    "Output",
+    "Perceptual",
+    "Term",
+]

@@ -1,7 +1,7 @@
 """The contract of a term of G's objective."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from torch import Tensor
@@ -18,10 +18,27 @@ class Generated:
     Args:
         fake: The samples that G's objective is formed on, with their graph, source and target.
         generate: Maps sources, under their conditions, to samples as D scores them.
+        features: Maps samples, under their conditions, to what each layer of D makes of them, `(B, …)` each.
+        compared: The same for what samples are compared with: without a graph, unless the objective is a function of D too.
+        own: Terms that G itself has computed, by name, `(B,)` each.
     """
 
     fake: Batch
     generate: Callable[[Batch], Batch]
+    features: Callable[[Batch], list[Tensor]]
+    compared: Callable[[Batch], list[Tensor]]
+    own: Mapping[str, Tensor] = field(default_factory=dict)
+
+    @property
+    def target(self) -> Tensor:
+        """What the samples should be, `(B, …)`.
+
+        Raises:
+            ValueError: That is not known.
+        """
+        if self.fake.target is None:
+            raise ValueError("a term compares samples with their targets, and these have none: give paired data with sources")
+        return self.fake.target
 
 
 class Term(Part):
@@ -41,9 +58,16 @@ class Term(Part):
     reads_discriminator = False
     """Whether its value depends on D's weights."""
 
+    own = ""
+    """The name of G's own term that it is, if G computes it."""
+
     def check(self, run: Facts) -> None:
         if self.needs_target and not run.paired:
             raise Misfit("compares samples with their targets, and these data have none", "targets", term=[])
+        if self.reads_discriminator and not run.features:
+            raise Misfit("looks at D's features, and this discriminator does not return any", "features", term=[])
+        if self.own and self.own not in run.own_terms:
+            raise Misfit(f"is what a generator itself computes, and this one has no {self.own}", self.own, term=[])
 
     def __call__(self, made: Generated) -> Tensor:
         """Return one value for each sample, `(B,)`, whose mean is the term's value, or a scalar."""

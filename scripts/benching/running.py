@@ -247,7 +247,7 @@ def _dataset(workload: Workload) -> Dataset:
 def _obtained(cfg: Any, dataset: Dataset, data: Any) -> RunData:
     device = torch.device(cfg.device)
     reals: Resident | Streamed = feed(data, cfg.batch_size, seed=cfg.seed, device=device, dtype=torch.float32, digest="")
-    return RunData(dataset, reals, None, None, None, {})
+    return RunData(dataset, reals, None, None, {}, None, {})
 
 
 def _evaluator(workload: Workload, data: Tensor) -> Evaluators:

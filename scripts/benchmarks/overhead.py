@@ -9,6 +9,10 @@ from ganexp.compare import plain_loops
 from ganexp.compare.plain_loops import images_of
 from ganexp.compare.racing import Contender, race_for
 
+PIX2PIX = (
+    *("dataset=degraded", "dataset@dataset.of=fake", "dataset.of.image_size=64", "dataset.how=edges"),
+    *("generator=unet", "discriminator=patch", "term=[l1]", "batch_size=8"),
+)
 STRATEGIES = ("detach", "joint", "one_stage")
 
 
@@ -19,10 +23,14 @@ def overhead(cases: Sequence[str], turns: int, turn_s: float) -> Section:
     memory lies.
     """
     rows, ratios = [], {}
-    for case in cases:
-        trainer = trainer_of(*CASES[case], "cuda_graph=false")
-        loop = plain_loops.began if case.startswith("began") else plain_loops.lean
-        contenders = {"ganexp": Contender.of(trainer), "plain": Contender(loop(trainer.gan, images_of(trainer)))}
+    for case in (*cases, "pix2pix 64"):
+        trainer = trainer_of(*CASES.get(case, PIX2PIX), "cuda_graph=false")
+        if case == "pix2pix 64":
+            plain = plain_loops.pix2pix(trainer.gan, iter(trainer.reals.source))
+        else:
+            loop = plain_loops.began if case.startswith("began") else plain_loops.lean
+            plain = loop(trainer.gan, images_of(trainer))
+        contenders = {"ganexp": Contender.of(trainer), "plain": Contender(plain)}
         times = race_for(contenders, turns=turns, turn_s=turn_s, device=trainer.gan.prior.device)
         ratios[case] = times["ganexp"].over(times["plain"])
         rows.append(

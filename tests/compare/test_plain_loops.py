@@ -52,3 +52,18 @@ def test_the_plain_began_is_began(monkeypatch):
         step()
         framework.step(framework.reals)
     torch.testing.assert_close(weights(by_hand), weights(framework), rtol=1e-9, atol=1e-12)
+
+
+def test_the_plain_pix2pix_is_detach_on_sources():
+    settings = [
+        *("dataset=degraded", "dataset@dataset.of=fake", "dataset.of.image_size=16", "dataset.how=edges", "generator=unet"),
+        *("generator.width=2", "generator.depth=2", "discriminator=patch", "discriminator.width=2", "discriminator.layers=1"),
+        *("term=[l1]", "batch_size=4", "average=none", "precision=fp64"),
+    ]
+    by_hand, framework = (trainer_of(*settings) for _ in range(2))
+    step, other = plain_loops.pix2pix(by_hand.gan, iter(by_hand.reals.source)), Contender.of(framework).step
+    for _ in range(3):
+        step()
+        other()
+    assert operations(step) == operations(other)
+    torch.testing.assert_close(weights(by_hand), weights(framework), rtol=1e-9, atol=1e-12)

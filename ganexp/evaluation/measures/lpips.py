@@ -2,6 +2,7 @@
 
 import functools
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -60,6 +61,16 @@ class LPIPS(PairMeasure):
     def figures(self, samples: Tensor, targets: Tensor) -> Tensor:
         x, y = (in_colour(one).float() / 127.5 - 1 for one in (samples, targets))
         return self._distance.to(x.device)(x, y).flatten()
+
+    def differentiable(self, device: torch.device) -> Callable[[Tensor, Tensor], Tensor]:
+        """Return the distance of images `(B, C, H, W)` in [-1, 1], not rounded to 8 bits, as a function to train on, `(B,)`."""
+        network = self._distance.to(device).requires_grad_(False)
+
+        def distance(samples: Tensor, targets: Tensor) -> Tensor:
+            x, y = (one.float().expand(-1, 3, -1, -1) for one in (samples, targets))
+            return network(x, y).flatten().to(samples.dtype)
+
+        return distance
 
     @functools.cached_property
     def _distance(self) -> Any:

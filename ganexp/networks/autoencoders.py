@@ -1,0 +1,207 @@
+"""Autoencoders as generators: through codes (van den Oord et al. 2017), or a distribution (Kingma & Welling 2014)."""
+
+import itertools
+import math
+from typing import Annotated
+
+import torch
+from annotated_types import Ge, Lt
+from torch import Tensor, nn
+from torch.nn.functional import embedding
+
+from ganexp.distributed.processes import Processes
+from ganexp.facts import Misfit
+from ganexp.networks.sizes import Depth, Width, sides
+from ganexp.networks.unet import check_sides
+from ganexp.ranges import checked
+
+SMOOTHING = 1e-5
+"""Added to the count of each code, as in the authors' code, so that none is divided by 0."""
+
+
+class Residual(nn.Module):
+    """x + two 3×3 convolutions of x, each after group norm and SiLU."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        first, second = (nn.Conv2d(width, width, 3, padding=1) for _ in range(2))
+        self.layers = nn.Sequential(*activated(width), first, *activated(width), second)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map `(B, width, H, W)` to the same shape."""
+        return x + self.layers(x)
+
+
+def activated(width: int) -> tuple[nn.Module, nn.Module]:
+    """Return group norm, in at most 8 groups, and SiLU; they treat each sample by itself."""
+    return nn.GroupNorm(math.gcd(width, 8), width), nn.SiLU()
+
+
+class Autoencoder(nn.Module):
+    """What both have in common: an encoder and a decoder with a residual block each, and a tanh at the end.
+
+    Args:
+        source: Shape of a source, `(C, H, W)`, whose sides 2^`depth` divides.
+        shape: Shape of a sample, of the same sides.
+        width: Channels of the outermost layers; each halving doubles them, up to 4 · `width`.
+        depth: How often the side is halved.
+        made, taken: Channels that the encoder makes at each place, and that the decoder takes.
+    """
+
+    reads_sources = True
+
+    def __init__(
+        self, source: tuple[int, ...], shape: tuple[int, ...], *, width: int, depth: int, made: int, taken: int
+    ) -> None:
+        super().__init__()
+        check_sides(source, shape)
+        if any(side % 2**depth for side in sides(shape)):
+            fitting = min((side & -side).bit_length() - 1 for side in sides(shape))
+            reason = f"has depth={depth}, which takes sides that {2**depth} divides, and there are {shape[1]}×{shape[2]}"
+            raise Misfit(reason, **({"depth": fitting} if fitting else {"dataset.image_size": 2**depth}))
+        widths = [width * min(4, 2**i) for i in range(depth)]
+        down: list[nn.Module] = []
+        for before, after in itertools.pairwise([source[0], *widths]):
+            down += [nn.Conv2d(before, after, 4, 2, 1), *activated(after)]
+        self.encoder = nn.Sequential(*down, Residual(widths[-1]), *activated(widths[-1]))
+        self.to_codes = nn.Conv2d(widths[-1], made, 1)
+        up: list[nn.Module] = [nn.Conv2d(taken, widths[-1], 3, padding=1), Residual(widths[-1]), *activated(widths[-1])]
+        for before, after in itertools.pairwise(widths[::-1]):
+            up += [nn.ConvTranspose2d(before, after, 4, 2, 1), *activated(after)]
+        self.decoder = nn.Sequential(*up)
+        self.last = nn.ConvTranspose2d(width, shape[0], 4, 2, 1)
+
+    @property
+    def last_layer(self) -> Tensor:
+        """The weight of the last layer."""
+        return self.last.weight
+
+    def decode(self, codes: Tensor) -> Tensor:
+        """Map codes `(B, taken, h, w)` to images in [-1, 1]."""
+        return self.last(self.decoder(codes)).tanh()
+
+    def with_terms(self, source: Tensor) -> tuple[Tensor, ...]:
+        """Map sources to images, followed by one value of each sample for each of `own_terms`, `(B,)`."""
+        raise NotImplementedError
+
+    def forward(self, source: Tensor) -> Tensor:
+        """Map sources `(B, C, H, W)` to images in [-1, 1]."""
+        return self.with_terms(source)[0]
+
+
+class VQ(Autoencoder):
+    """The decoder sees the nearest of `codes` vectors at each place; the gradient passes straight through to the encoder.
+
+    The codebook follows averages of what the encoder makes (van den Oord et al. 2017, appendix A.1), and moves once for each
+    update of G, by the pass before it: never by a look ahead or by D's passes. Its own term is `commitment`.
+
+    Departure: vectors of the encoder and of the book are compared on the unit sphere (Yu et al. 2022, section 3.2), without
+    which few codes are used.
+
+    Args:
+        source, shape, width, depth: As in `Autoencoder`.
+        codes: How many there are.
+        length: How many numbers each has.
+        decay: Of the averages.
+    """
+
+    own_terms = ("commitment",)
+    book: Tensor
+    counts: Tensor
+    sums: Tensor
+    seen_counts: Tensor
+    seen_sums: Tensor
+
+    @checked
+    def __init__(
+        self,
+        source: tuple[int, ...],
+        shape: tuple[int, ...],
+        *,
+        width: Width = 32,
+        depth: Depth = 2,
+        codes: Annotated[int, Ge(2), Lt(2**20)] = 256,
+        length: Width = 8,
+        decay: Annotated[float, Ge(0), Lt(1)] = 0.99,
+    ) -> None:
+        super().__init__(source, shape, width=width, depth=depth, made=length, taken=length)
+        self.decay = decay
+        book = nn.functional.normalize(torch.randn(codes, length), dim=1)
+        self.register_buffer("book", book)
+        self.register_buffer("counts", torch.ones(codes))
+        self.register_buffer("sums", book.clone())
+        self.register_buffer("seen_counts", torch.zeros(codes), persistent=False)
+        self.register_buffer("seen_sums", torch.zeros(codes, length), persistent=False)
+
+    def encode(self, source: Tensor) -> tuple[Tensor, Tensor]:
+        """Map sources to vectors `(B, h, w, length)` of norm 1, and to the number of the nearest code of each, `(B, h, w)`."""
+        z = nn.functional.normalize(self.to_codes(self.encoder(source)).permute(0, 2, 3, 1), dim=3)
+        return z, (z @ self.book.T).argmax(3)
+
+    def with_terms(self, source: Tensor) -> tuple[Tensor, ...]:
+        """Map sources to images and the squared distance of vectors from their codes, a mean over places and numbers."""
+        z, chosen = self.encode(source)
+        code = embedding(chosen, self.book)
+        if self.training:
+            self._see(z.detach().flatten(0, 2), chosen.flatten())
+        commitment = (z - code).square().flatten(1).mean(1)
+        return self.decode((z + (code - z).detach()).permute(0, 3, 1, 2)), commitment
+
+    @torch.no_grad()
+    def _see(self, z: Tensor, chosen: Tensor) -> None:
+        self.seen_counts.zero_().index_add_(0, chosen, torch.ones_like(z[:, 0]).to(self.counts))
+        self.seen_sums.zero_().index_add_(0, chosen, z.to(self.sums))
+
+    @torch.no_grad()
+    def advance(self, processes: Processes) -> None:
+        """Move the codebook by what the last pass has seen in all processes."""
+        counts, sums = processes.sum((self.seen_counts, self.seen_sums))
+        assert counts is not None
+        assert sums is not None
+        self.counts.lerp_(counts.to(self.counts), 1 - self.decay)
+        self.sums.lerp_(sums.to(self.sums), 1 - self.decay)
+        total = self.counts.sum()
+        smoothed = (self.counts + SMOOTHING) / (total + len(self.counts) * SMOOTHING) * total
+        self.book.copy_(nn.functional.normalize(self.sums / smoothed.unsqueeze(1), dim=1))
+
+
+class VAE(Autoencoder):
+    """The decoder sees a sample of the normal distribution that the encoder describes at each place; its own term is `kl`.
+
+    In evaluation it sees the mean.
+
+    Args:
+        source, shape, width, depth: As in `Autoencoder`.
+        length: How many numbers a latent has at each place.
+        noise: False is a plain autoencoder of the means.
+    """
+
+    own_terms = ("kl",)
+
+    @checked
+    def __init__(
+        self,
+        source: tuple[int, ...],
+        shape: tuple[int, ...],
+        *,
+        width: Width = 32,
+        depth: Depth = 3,
+        length: Width = 8,
+        noise: bool = True,
+    ) -> None:
+        super().__init__(source, shape, width=width, depth=depth, made=2 * length, taken=length)
+        self.noise = noise
+
+    @property
+    def draws(self) -> str:
+        """The setting that stops it from drawing random numbers in training."""
+        return "generator.noise=false" if self.noise else ""
+
+    def with_terms(self, source: Tensor) -> tuple[Tensor, ...]:
+        """Map sources to images and the divergence from N(0, 1), in nats, summed over places and numbers."""
+        mean, log_variance = self.to_codes(self.encoder(source)).chunk(2, 1)
+        kl = 0.5 * (mean.square() + log_variance.exp() - 1 - log_variance).flatten(1).sum(1)
+        z = mean
+        if self.noise and self.training:
+            z = mean + (0.5 * log_variance).exp() * torch.randn_like(mean)
+        return self.decode(z), kl

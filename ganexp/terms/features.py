@@ -1,0 +1,74 @@
+"""Terms that compare samples with their targets in features: those of D, or those of a network that does not learn."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Annotated, ClassVar, Literal
+
+import torch
+from annotated_types import Ge
+from torch import Tensor
+
+from ganexp.instruments.scalar import Scalar
+from ganexp.ranges import checked
+from ganexp.terms.base import Generated, Term
+
+Distance = Callable[[Tensor, Tensor], Tensor]
+"""Maps samples and targets, `(B, C, H, W)` in [-1, 1] each, to one distance for each pair, `(B,)`."""
+
+
+class FeatureMatching(Term):
+    """weight · mean over D's layers of mean |φ(G(s)) − φ(t)| (Wang et al. 2018, pix2pixHD, equation 4, weight 10).
+
+    φ are D's features as its attribute `features` returns them, of samples as they are, without augmentation; they see the
+    source if D does. Those of the target are constants of G's objective. Each of G's updates takes two further passes of D.
+    """
+
+    needs_target = True
+    reads_discriminator = True
+    measures: ClassVar = Scalar("mean absolute difference between D's features of outputs and of targets, over the interval")
+
+    @checked
+    def __init__(self, *, weight: Annotated[float, Ge(0)] = 10.0) -> None:
+        self.weight: float | Tensor = weight
+
+    def __call__(self, made: Generated) -> Tensor:
+        pairs = zip(made.features(made.fake), made.compared(replace(made.fake, values=made.target)), strict=True)
+        return torch.stack([(a - b).abs().flatten(1).mean(1) for a, b in pairs]).mean(0)
+
+
+class Perceptual(Term):
+    """weight · mean distance of G(s) and t in features of a network that does not learn (Johnson et al. 2016, equation 2).
+
+    With `network=classifier`, it is that of the data set, which ganexp trains: the mean over its convolutions of mean squared
+    differences after ReLU. With `alex` or `vgg` it is LPIPS, as for `measure.lpips`.
+
+    Args:
+        weight: λ.
+        network: Whose features.
+        weights: The file of torchvision's weights for `alex` and `vgg`; None is where torchvision downloads to.
+        distance: The distance itself, from Python; None leaves it to the run.
+    """
+
+    needs_target = True
+    measures: ClassVar = Scalar("mean perceptual distance between outputs and targets, over the interval")
+
+    @checked
+    def __init__(
+        self,
+        *,
+        weight: Annotated[float, Ge(0)] = 1.0,
+        network: Literal["classifier", "alex", "vgg"] = "classifier",
+        weights: str | None = None,
+        distance: Distance | None = None,
+    ) -> None:
+        self.weight: float | Tensor = weight
+        self.network = network
+        self.weights = weights
+        self.distance = distance
+
+    def __call__(self, made: Generated) -> Tensor:
+        if self.distance is not None:
+            return self.distance(made.fake.values, made.target)
+        if not made.fake.values.is_meta:
+            raise ValueError("a perceptual term needs a distance: give Perceptual(distance=…)")
+        return (made.fake.values - made.target).flatten(1).mean(1)  # nothing is computed

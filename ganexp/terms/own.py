@@ -1,0 +1,41 @@
+"""Terms that G computes itself, beside its samples: see `own_terms` in docs/library.md."""
+
+from typing import Annotated, ClassVar
+
+from annotated_types import Ge
+from torch import Tensor
+
+from ganexp.instruments.scalar import Scalar
+from ganexp.ranges import checked
+from ganexp.terms.base import Generated, Term
+
+
+class Commitment(Term):
+    """weight · mean ‖z − e‖² over places, z what the encoder made and e its code, a constant (van den Oord et al. 2017).
+
+    The weight is β of equation 3.
+    """
+
+    own = "commitment"
+    measures: ClassVar = Scalar("mean squared distance between what the encoder makes and its code, over the interval")
+
+    @checked
+    def __init__(self, *, weight: Annotated[float, Ge(0)] = 0.25) -> None:
+        self.weight: float | Tensor = weight
+
+    def __call__(self, made: Generated) -> Tensor:
+        return made.own[self.own]
+
+
+class KL(Term):
+    """weight · mean KL(q(z|s) ‖ N(0, 1)), in nats for each sample (Kingma & Welling 2014, equation 10)."""
+
+    own = "kl"
+    measures: ClassVar = Scalar("mean divergence of the encoder's distribution from the prior, in nats, over the interval")
+
+    @checked
+    def __init__(self, *, weight: Annotated[float, Ge(0)] = 1.0) -> None:
+        self.weight: float | Tensor = weight
+
+    def __call__(self, made: Generated) -> Tensor:
+        return made.own[self.own]
