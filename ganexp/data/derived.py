@@ -20,7 +20,8 @@ class Derived(Dataset):
 
     Args:
         of: The other data set.
-        hold_out: How many images, the last ones, are not trained on, but held out in place of the other set's held-out part.
+        hold_out: How many images are not trained on, but held out in place of the other set's held-out part. They are evenly
+            spaced, so that of a set in the order of its classes each has its share.
 
     Raises:
         ValueError: It has no images, or has sources of its own.
@@ -48,7 +49,7 @@ class Derived(Dataset):
         if not self.hold_out:
             return data
         which = self._which(len(data))
-        return data[which.start : which.stop] if isinstance(data, Tensor) else Subset(data, which)
+        return data[which] if isinstance(data, Tensor) else Subset(data, which)
 
     @property
     def loaded_shape(self) -> tuple[int, ...]:
@@ -66,8 +67,7 @@ class Derived(Dataset):
 
     def labels(self) -> Tensor:
         labels = self.of.labels()
-        which = self._which(len(labels))
-        return labels[which.start : which.stop]
+        return labels[self._which(len(labels))] if self.hold_out else labels
 
     def fingerprint(self) -> Any:
         inner = self.of.fingerprint()
@@ -75,9 +75,7 @@ class Derived(Dataset):
 
     def digest(self) -> str:
         whole = self.of.digest()
-        return (
-            f"{whole}-{'last' if self._is_held_out else 'without-last'}-{self.hold_out}" if whole and self.hold_out else whole
-        )
+        return f"{whole}-{'held-out' if self._is_held_out else 'without'}-{self.hold_out}" if whole and self.hold_out else whole
 
     def held_out(self) -> Self | None:
         """Return the images that are held out, or the other set's, with sources made in the same way."""
@@ -98,7 +96,7 @@ class Derived(Dataset):
     def skip(self, corrupt: dict[int, str]) -> None:
         self.of.skip(corrupt)
 
-    def _which(self, n: int) -> range:
+    def _which(self, n: int) -> list[int]:
         """Return which of the other set's samples are this one's.
 
         Raises:
@@ -106,5 +104,5 @@ class Derived(Dataset):
         """
         if n <= self.hold_out:
             raise OSError(f"of {n:,} images, hold_out={self.hold_out:,} leaves none to train on: hold out fewer")
-        border = n - self.hold_out
-        return range(border, n) if self._is_held_out else range(border)
+        held = [(2 * i + 1) * n // (2 * self.hold_out) for i in range(self.hold_out)]
+        return held if self._is_held_out else sorted({*range(n)} - {*held})

@@ -172,13 +172,13 @@ def test_all_else_is_the_other_sets(make):
 
 
 @pytest.mark.parametrize("listed", [False, True])
-def test_the_last_images_may_be_held_out(listed, tmp_path):
+def test_evenly_spaced_images_may_be_held_out(listed, tmp_path):
     of = Held()
     if listed:
         of.load, of.fingerprint = lambda: Items(PIXELS), lambda: None
     dataset = Degraded(of=of, how="edges", hold_out=2)
     others = dataset.held_out()
-    for one, part in ((dataset, slice(0, 4)), (others, slice(4, 6))):
+    for one, part in ((dataset, [0, 2, 3, 5]), (others, [1, 4])):
         data = load_cached(one, tmp_path)
         assert torch.equal(torch.stack([*map(data.__getitem__, range(len(data)))]), PIXELS[part])
         assert torch.equal(one.labels(), of.labels()[part])

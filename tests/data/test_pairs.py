@@ -138,10 +138,10 @@ def test_the_test_part_of_pairs_is_held_out(tmp_path):
     assert len(made(Pairs(path=str(tmp_path / "pictures"), image_size=8).held_out())[0]) == 2
 
 
-def test_the_last_pairs_may_be_held_out(tmp_path):
+def test_evenly_spaced_pairs_may_be_held_out(tmp_path):
     source, sample = folders(tmp_path)
     dataset = of_folders(tmp_path, hold_out=1)
-    for one, part in ((dataset, slice(0, 3)), (dataset.held_out(), slice(3, 4))):
+    for one, part in ((dataset, [0, 1, 3]), (dataset.held_out(), [2])):
         found = made(one)
         np.testing.assert_array_equal(found[0], source[part])
         np.testing.assert_array_equal(found[1], sample[part])
