@@ -274,18 +274,14 @@ class GAN:
         loss, *terms = weighed.values()
         return Objective(loss, real_scores, fake_scores, penalty, sum(terms[1:], terms[0]) if terms else None, logged)
 
-    def terms_alone(self, fake: Batch) -> tuple[Tensor, dict[str, Tensor]]:
-        """Form the weighted sum of G's terms that do not look at D, a scalar, and their values, for an update without D."""
-        fake, everyone = Batch.of(fake), len(fake) * self.processes.count
-        values = self._values(fake, everyone, None, without_d=True)
-        weighed = [times(self.terms[name].weight, value) for name, value in values.items()]
-        return sum(weighed[1:], weighed[0]), {name: value.detach() for name, value in values.items()}
-
     def update_g_by_terms(self, fake: Batch) -> None:
         """Descend G's terms that do not look at D by one step of G, as if there were no D."""
         with self.phase("g"):
-            value, values = self.terms_alone(fake)
-            self.meter.record_terms(values, self.move_g(self.processes.sum(self._g.gradients(value))))
+            values = self._values(fake, len(fake) * self.processes.count, None, without_d=True)
+            weighed = [times(self.terms[name].weight, value) for name, value in values.items()]
+            gradients = self._g.gradients(sum(weighed[1:], weighed[0]))
+            logged = {name: value.detach() for name, value in values.items()}
+            self.meter.record_terms(logged, self.move_g(self.processes.sum(gradients)))
             self._advance_g()
 
     def losses(self, x: Batch, fake: Batch) -> tuple[Objective, Objective]:
