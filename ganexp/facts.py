@@ -66,6 +66,7 @@ class Facts:
         batch_norm: Whether D has batch norm.
         against: The part of the data that generated samples are compared with: `train`, or `test`, which is held out.
         styles: Whether G makes its samples from styles.
+        two_way: Whether G is two translators, from each of two sets to the other.
         warnings: The parts' warnings, one sentence each.
     """
 
@@ -99,6 +100,7 @@ class Facts:
     batch_norm: bool = False
     against: str = "train"
     styles: bool = False
+    two_way: bool = False
     warnings: list[str] = field(default_factory=list)
 
     @property

@@ -6,6 +6,7 @@ import re
 import pytest
 import torch
 from omegaconf import OmegaConf
+from PIL import Image
 
 from ganexp import build
 from ganexp.config.check import check
@@ -14,6 +15,7 @@ from ganexp.data import Dataset
 from ganexp.facts import UserError
 from ganexp.schedules import Coefficient
 from tests.composing import CONF, composed, options
+from tests.data.samples import noise
 
 PUBLISHED = [name for name in options("experiment") if name not in ("ring", "grid", "topk_ring")]
 QUICK = ("began", "dcgan", "ring", "wgan")
@@ -34,18 +36,40 @@ class StandIn(Dataset):
         return torch.arange(12) % self.classes
 
 
-def small(experiment):
+FILES = {"pix2pix": ["dataset.path"], "cyclegan": ["dataset.a", "dataset.b"], "srgan": ["dataset.of.path"]}
+"""Which keys of a preset name files, which every user has to say."""
+
+
+@pytest.fixture
+def files(tmp_path):
+    """Return a function that writes a few images for a preset, and returns what names them."""
+
+    def write(experiment):
+        for i, pixels in enumerate(noise(3, 16, 32, 3)):
+            Image.fromarray(pixels).save(tmp_path / f"{i}.png")
+        return [f"{key}={tmp_path}" for key in FILES.get(experiment, ())]
+
+    return write
+
+
+def small(experiment, files=()):
     """Compose a preset with networks as narrow as they get, on the smallest images that they are for."""
-    cfg = composed(f"experiment={experiment}", "logger=[]")
+    cfg = composed(f"experiment={experiment}", "logger=[]", *files)
     for side in ("generator", "discriminator"):
-        cfg[side].width = 2
+        cfg[side].get("of", cfg[side]).width = 2
+    if files:
+        cfg.dataset.get("of", cfg.dataset).image_size = 64 if experiment == "pix2pix" else 32
+        if experiment == "pix2pix":
+            cfg.generator.depth = 6
+    if cfg.schedule.get("begin"):
+        cfg.schedule.begin = 0
     cfg.batch_size = min(8, cfg.batch_size)
     cfg.g_batch = cfg.g_batch and 2 * cfg.batch_size
     if "warm_up" in cfg.wrapper:
         cfg.wrapper.warm_up.many = 2
     if experiment == "stylegan2_ada":
         cfg.moving.average.half_life.end = 3
-    if experiment in PUBLISHED and cfg.dataset.name != "degraded":
+    if experiment in PUBLISHED and cfg.dataset.name not in ("degraded", "separated", "pairs", "unpaired"):
         side = 32 if cfg.generator.name in ("resnet", "biggan") else 16
         cfg.dataset = {"name": "stand_in", "_target_": "tests.test_experiments.StandIn", "shape": [3, side, side]}
         cfg.evaluate_every = 0  # it has no modes to count
@@ -55,9 +79,10 @@ def small(experiment):
 @pytest.mark.parametrize(
     "experiment", [pytest.param(one, marks=() if one in QUICK else pytest.mark.slow) for one in options("experiment")]
 )
-def test_every_experiment_builds_and_trains(experiment):
-    check(composed(f"experiment={experiment}", *(["batch_size=32"] if experiment == "r3gan" else [])))  # else 76 GiB
-    cfg = small(experiment)
+def test_every_experiment_builds_and_trains(experiment, files):
+    further = files(experiment)
+    check(composed(f"experiment={experiment}", *further, *(["batch_size=32"] if experiment == "r3gan" else [])))  # else 76 GiB
+    cfg = small(experiment, further)
     cfg.iterations = 3
     assert build(cfg, trust=None).fit()["iteration"] == 3
 
@@ -122,6 +147,11 @@ def test_a_published_preset_names_its_source(experiment):
         ("pacdcgan", {"pack": 2, "batch_size": 128, "prior": "uniform", "g_steps": 2, "dataset.n": 128_000}),
         ("lookahead_cifar10", {"wrapper.lookahead.every": 5, "wrapper.lookahead.alpha": 0.5, "loss.name": "hinge"}),
         ("extra_adam", {"optimizer.g.lr": 5e-5, "optimizer.d.lr": 5e-4, "strategy.name": "extragradient", "d_steps": 1}),
+        ("pix2pix", {"generator.depth": 8, "generator.dropout": 0.5, "term.l1.weight": 100.0, "schedule.begin": 40_000}),
+        ("pix2pix", {"batch_size": 1, "optimizer.lr": 2e-4, "optimizer.betas": [0.5, 0.999], "discriminator.layers": 3}),
+        ("cyclegan", {"term.cycle.weight": 5.0, "term.identity.weight": 2.5, "loss.name": "lsgan", "wrapper.replay.size": 50}),
+        ("cyclegan", {"generator.of.blocks": 9, "optimizer.lr": 2e-4, "strategy.name": "g_first", "wrapper.replay.share": 0.5}),
+        ("srgan", {"generator.blocks": 16, "term.l2.weight": 1000.0, "optimizer.lr": 1e-4, "optimizer.betas": [0.9, 0.999]}),
         ("sngan_mimicry", {"generator.upsampling": "bilinear", "discriminator.activated_shortcut": True, "g_batch": None}),
     ],
 )

@@ -115,8 +115,9 @@ def sample(parser: ArgumentParser) -> None:
         ganexp sample outputs/latest --save --output shared/digits      # weights, settings and a model card
         ganexp sample hf://owner/name --output samples.png              # from the Hugging Face Hub
 
-    A run is a run folder, a checkpoint or a saved generator. The same seed and index give the same sample, however many are
-    drawn. Results are written to generated/ beside the run unless --output names a place; existing files are replaced only
+    A run is a run folder, a checkpoint or a saved generator. Of a translator, a grid shows held-out sources, what it makes of
+    them, and targets; ganexp translate gives it images of your own. The same seed and index give the same sample, however many
+    are drawn. Results are written to generated/ beside the run unless --output names a place; existing files are replaced only
     with --overwrite.
     """
     parser.add_argument(
@@ -147,6 +148,7 @@ def sample(parser: ArgumentParser) -> None:
     guided.add_argument("--step-size", type=float, default=0.01, help="of langevin")
     parser.add_argument("--with-discriminator", action="store_true", help="--save it too")
     parser.add_argument("--form", choices=["torchscript", "torch_export", "onnx"], default="torch_export", help="of an export")
+    parser.add_argument("--direction", choices=["a_to_b", "b_to_a"], help="of an export of generator=two_way; both otherwise")
     files = parser.add_argument_group("images")
     files.add_argument("--format", choices=["png", "npz", "tar"], default="png")
     files.add_argument("--shard-size", type=_positive, default=10_000, help="samples in a tar file")
@@ -166,6 +168,45 @@ def sample(parser: ArgumentParser) -> None:
     )
     parser.add_argument("--output", type=Path, help="the file or folder of the result")
     parser.add_argument("--overwrite", action="store_true", help="replace what is there")
+
+
+def translate(parser: ArgumentParser) -> None:
+    """Translate every image in a folder, and write what becomes of each under its name.
+
+        ganexp translate outputs/latest path/to/edges --output translated
+        ganexp translate outputs/latest horses --output zebras                        # of two directions, from set A to set B
+        ganexp translate outputs/latest zebras --output horses --direction b_to_a
+        ganexp translate outputs/latest photos --output painted --size 256            # scaled and cut, as in training
+
+    The run's data gave its generator sources, and the images are such sources: edges for a run that has learnt from edges,
+    small images for one that makes them larger. They are read as dataset=image_folder reads images (colour or grey as in
+    training, 16 bits, transparency over white, turned as EXIF says), in a folder or zip archive, at any depth, and stay in
+    their own size. U-Nets take sides that 2^depth divides, resnet_translator those that 4 divides: other images are continued
+    at the right and below, and the results cut. What is made of a/b.jpg is a/b.png.
+    """
+    parser.add_argument(
+        "run",
+        type=_place_or_repository,
+        help="of a run, a checkpoint, a saved generator or one of the hub; run=… is the same",
+    )
+    parser.add_argument("folder", type=Path, help="a folder or zip archive of images")
+    parser.add_argument("--output", type=Path, required=True, help="the folder of the results")
+    parser.add_argument("--direction", choices=["a_to_b", "b_to_a"], help="of generator=two_way; a_to_b otherwise")
+    parser.add_argument(
+        "--size",
+        type=_positive,
+        action="extend",
+        nargs="+",
+        help="side, or height and width, that images are scaled and cut to",
+    )
+    parser.add_argument("--label", help="the class of all, by number or name, of a conditional translator")
+    parser.add_argument("--plain-weights", action="store_true", help="not the averaged ones")
+    parser.add_argument("--batch-size", type=_positive, default=16, help="images of one size that are translated at once")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument(
+        "--trust", action="extend", nargs="*", default=[], help="modules besides ganexp's whose code the run may name"
+    )
+    parser.add_argument("--overwrite", action="store_true", help="write into a folder that holds something already")
 
 
 def push(parser: ArgumentParser) -> None:
@@ -355,6 +396,6 @@ def _rate(typed: str) -> float:
     return rate
 
 
-DESCRIBED = (evaluate, sample, push, average, report, dynamics, features, compare, watch, dashboard)
+DESCRIBED = (evaluate, sample, translate, push, average, report, dynamics, features, compare, watch, dashboard)
 COMMANDS = ("train", *(one.__name__ for one in DESCRIBED))
 """The commands of `ganexp`, in the order of its help."""

@@ -28,7 +28,7 @@ GOES_WITH: dict[str, Sequence[str]] = {
     **dict.fromkeys(("movie", "way", "frames", "tiles", "per_second", "enlarge", "open"), ("--film",)),
     "batch_size": ("--grid", "--images", "--neighbours"),
     "nearest": ("--neighbours",),
-    "form": ("--export",),
+    **dict.fromkeys(("form", "direction"), ("--export",)),
     "with_discriminator": ("--save",),
     "method": ("--grid", "--images", "--neighbours"),
     "percentile": ("--method rejection",),
@@ -193,6 +193,26 @@ def _inside(run: Path, name: str) -> Path:
     return beside / name
 
 
+def translate(options: Namespace) -> None:
+    """Refuse a run or pictures that do not exist, and a folder of results that holds something or lies among the pictures."""
+    _refuse_device(options.device, "cpu")
+    _refuse_missing(options.run)
+    source, output = options.folder, options.output
+    if not source.exists():
+        raise UserError(f"{source} does not exist: name a folder of images")
+    if len(options.size or ()) > 2:
+        raise UserError("--size is one number, or height and width")
+    if output.exists() and not output.is_dir():
+        raise UserError(f"{output} is a file: name a folder with --output")
+    if output.resolve().is_relative_to(source.resolve()):
+        raise UserError(f"--output {output} lies in {source}, whose images are read: name a folder outside of it")
+    if output.exists() and any(output.iterdir()) and not options.overwrite:
+        raise UserError(
+            f"{output} holds something already: add --overwrite to write there, or name another folder with --output"
+        )
+    refuse_unwritable(output / "picture.png")
+
+
 def push(options: Namespace) -> None:
     """Refuse a run that does not exist."""
     _refuse_missing(options.run)
@@ -257,5 +277,5 @@ def _refuse_device(device: str, others: str) -> None:
 
 
 REFUSALS: dict[str, Callable[[Namespace], None]] = {
-    one.__name__: one for one in (evaluate, sample, push, average, dynamics, compare, features, watch)
+    one.__name__: one for one in (evaluate, sample, translate, push, average, dynamics, compare, features, watch)
 }

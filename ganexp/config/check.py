@@ -1,7 +1,8 @@
 """Whether choices fit each other and this machine, before data are read or anything is written."""
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,7 +20,7 @@ from ganexp.config.moving import at_the_end, movables, refuse_unmovable
 from ganexp.config.parsing import parse
 from ganexp.config.perceiving import check_perceptual
 from ganexp.config.plain import plain
-from ganexp.config.schema import Config
+from ganexp.config.schema import Config, Node
 from ganexp.config.targets import Trust
 from ganexp.data import Dataset
 from ganexp.data.placement import free_memory
@@ -77,6 +78,26 @@ def check(cfg: Any, *, trust: Trust = (), processes: int = 1, resumed: bool = Fa
     """
     values = plain(cfg)
     config = parse(values)
+    with _of_the_innermost(config.dataset):
+        return _checked(values, config, trust, processes, resumed)
+
+
+@contextmanager
+def _of_the_innermost(dataset: Node) -> Iterator[None]:
+    """Raise a sentence about `dataset.image_size` with the key where it lies, if the data set is made of another one.
+
+    A network knows what size of image it takes, and not how the data set is composed.
+    """
+    key, node = "dataset", dataset
+    while "image_size" not in node and isinstance(node.get("of"), dict):
+        key, node = f"{key}.of", node["of"]
+    try:
+        yield
+    except UserError as error:
+        raise UserError(str(error).replace("dataset.image_size", f"{key}.image_size")) from error
+
+
+def _checked(values: dict[str, Any], config: Config, trust: Trust, processes: int, resumed: bool) -> Plan:
     choices, machine = chosen_by(config, trust), Machine.resolved(config.device, config.precision)
     if config.cuda_graph is True and machine.device.type == "cpu":
         raise UserError(f"cuda_graph=true needs a GPU, but device={config.device} is not one: choose cuda_graph=auto.")
@@ -218,6 +239,7 @@ def _with_parts(choices: Choices, facts: Facts, parts: Parts, networks: tuple[nn
         last_layer=declared_g.last_layer,
         batch_norm=discriminator is not None and contract.has_batch_norm(discriminator),
         styles=declared_g.styles,
+        two_way=declared_g.two_way,
     )
 
 

@@ -179,6 +179,12 @@ class EvaluationPlan:
                 f"evaluation.features={of_images[0]} needs images, and dataset={name_of(self.config.dataset)} has none: choose "
                 "raw."
             )
+        in_colour, channels = [one for one in asked if one in ("inception", *NETWORKS)], self.dataset.shape[0]
+        if in_colour and self.sees_features and channels not in (1, 3):
+            raise UserError(
+                f"evaluation.features={in_colour[0]} sees images of 1 or 3 channels, and those of "
+                f"dataset={name_of(self.config.dataset)} have {channels}: choose raw."
+            )
         for name, measure in self.measures.items():
             if measure.only_in and not set(asked) & set(measure.only_in):
                 needs = f"measure.{name} has no meaning in evaluation.features={','.join(asked)}"

@@ -16,7 +16,7 @@ from ganexp.config.parsing import parse
 from ganexp.config.schema import Config, effect_of
 from ganexp.config.targets import Trust
 from ganexp.config.untrusted import UNWATCHED, checked
-from ganexp.data import default_folder, load_cached
+from ganexp.data import Dataset, default_folder, load_cached
 from ganexp.facts import UserError
 from ganexp.logging.layout import RunFolder
 from ganexp.logging.reading import find, is_run, read
@@ -153,10 +153,13 @@ def load_pair(
     """Load the generator and the discriminator of a run, as `load` and `load_discriminator` do, for samplers that D guides.
 
     Raises:
-        UserError: As for both; or D's scores are not the log of a ratio of densities, or are scores of packs or places.
+        UserError: As for both; or the generator is a translator, or D's scores are not the log of a ratio of densities, or are
+            scores of packs or places.
         UserError: As for both.
     """
     trained = load(place, trust=trust, device=device, averaged=averaged, standing=standing)
+    if trained.source_shape:
+        raise UserError("sampling by D chooses latents, and a translator has none: leave --method out, and call it on sources")
     settings = trained.origin.settings
     loss = choose("loss", settings["loss"], trust).make()
     if not loss.log_ratio:
@@ -209,7 +212,12 @@ def _settled(network: nn.Module, batches: int, stored: _Stored) -> nn.Module:
 
 
 def data_of(trained: Trained, *, trust: Trust = ()) -> Tensor | MapStyle[Tensor]:
-    """Load the data set of a generator's configuration. Reseeds the global random streams.
+    """Load the data of a generator's configuration, as `set_of` does."""
+    return set_of(trained, trust=trust)[1]
+
+
+def set_of(trained: Trained, *, trust: Trust = ()) -> tuple[Dataset, Tensor | MapStyle[Tensor]]:
+    """Return the data set of a generator's configuration, and what it has loaded. Reseeds the global random streams.
 
     Raises:
         UserError: The data are not available or have another shape, or the data set comes from a module that is not
@@ -229,7 +237,7 @@ def data_of(trained: Trained, *, trust: Trust = ()) -> Tensor | MapStyle[Tensor]
             f"dataset={name_of(node)} has samples of shape {dataset.shape} now, and had {trained.shape} when the generator was "
             "trained."
         )
-    return data
+    return dataset, data
 
 
 def _stored(place: str | Path, network: Literal["generator", "discriminator"], averaged: bool, trust: Trust) -> _Stored:

@@ -15,6 +15,7 @@ REMEDIES: dict[str, dict[str, Any]] = {
     "features": {"discriminator": "patch"},
     "commitment": {"generator": "vq"},
     "kl": {"generator": "vae"},
+    "both directions": {"generator": "two_way"},
     "no code": {"discriminator.returns_code": False},
 }
 """Keys and values by the `lack` of a `Misfit`: any one of them is a remedy."""

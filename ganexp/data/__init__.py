@@ -23,6 +23,7 @@ from ganexp.data.itself import Itself
 from ganexp.data.mixtures import Grid, Ring
 from ganexp.data.of_torch import Torch
 from ganexp.data.pairs import Pairs
+from ganexp.data.separated import Separated
 from ganexp.data.stacked_mnist import StackedMNIST
 from ganexp.data.unpaired import Unpaired
 from ganexp.data.vision import CIFAR10, CIFAR100, EMNIST, KMNIST, MNIST, STL10, SVHN, FashionMNIST
@@ -49,6 +50,7 @@ __all__ = [
     "Pairs",
     "Resident",
     "Ring",
+    "Separated",
     "StackedMNIST",
     "Streamed",
     "Torch",

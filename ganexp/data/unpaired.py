@@ -19,6 +19,8 @@ from ganexp.data.pairs import folder_at
 from ganexp.ranges import checked
 from ganexp.streams import stream
 
+Rounds = Annotated[int, Ge(1), Le(10_000)]
+
 
 class Unpaired(Dataset):
     """Stacks of an image of each of two sets, which have nothing to do with each other: (a, b), for the two_way networks.
@@ -55,7 +57,7 @@ class Unpaired(Dataset):
         b: str | None = None,
         image_size: Size = 64,
         channels: Literal[1, 3] = 3,
-        rounds: Annotated[int, Ge(1), Le(10_000)] = 16,
+        rounds: Rounds = 16,
         strict: bool = False,
     ) -> None:
         if (path is None) == (a is None or b is None) or (path is not None and (a or b)):
@@ -74,7 +76,7 @@ class Unpaired(Dataset):
         return self.sets
 
     def joined(self, *parts: Any) -> MapStyle[Tensor]:
-        return _Companions(parts, self.rounds)
+        return Companions(parts, self.rounds)
 
     def derive(self, batch: Batch) -> Batch:
         return replace(batch, source=batch.values)
@@ -97,7 +99,7 @@ class Unpaired(Dataset):
         return others
 
 
-class _Companions(MapStyle[Tensor]):
+class Companions(MapStyle[Tensor]):
     """Images of two sets, stacked as they are drawn together."""
 
     def __init__(self, sets: Sequence[Any], rounds: int) -> None:

@@ -24,10 +24,13 @@ GAP, WIDER = 1, 8
 def image_grid(images: Tensor, columns: int = 8) -> np.ndarray:
     """Lay out images `(N, C, H, W)`, pixels in [-1, 1], row by row. Anything outside the range is clamped.
 
-    One channel is shown grey; of two, or of more than three, only the first is shown.
+    One channel is shown grey. Of two or six, as stacks of two images have, both halves are shown side by side; of any other
+    number, only the first.
     """
     from torchvision.utils import make_grid  # slow to import
 
+    if images.shape[1] in (2, 6):
+        images = torch.cat(images.chunk(2, 1), 3)
     if images.shape[1] not in (1, 3):
         images = images[:, :1]
     return make_grid(to_pixels(images).cpu(), nrow=columns, padding=2, pad_value=255).permute(1, 2, 0).numpy()
@@ -52,6 +55,21 @@ def beside_each_other(*images: Tensor) -> np.ndarray:
     gap = torch.ones_like(alike[0])[..., :GAP]
     groups = torch.cat([torch.cat([one, gap], 3) for one in alike[:-1]] + [alike[-1]], 3)
     return image_grid(pad(groups, (0, WIDER), value=1.0), columns=4)
+
+
+def translations(source: Tensor, output: Tensor, target: Tensor | None = None, *, two_way: bool = False) -> np.ndarray:
+    """Lay out sources, what G makes of them, and targets if they are known, from left to right; as `beside_each_other`.
+
+    Args:
+        source: `(N, C, H, W)`, as are the others.
+        output: What G makes of each.
+        target: What it should make of them.
+        two_way: Whether sources are stacks (a, b), and outputs (F(b), G(a)): then a, G(a), b, F(b), from left to right.
+    """
+    if two_way:
+        (a, b), (of_b, of_a) = source.chunk(2, 1), output.chunk(2, 1)
+        return beside_each_other(a, of_a, b, of_b)
+    return beside_each_other(source, output) if target is None else beside_each_other(source, output, target)
 
 
 def beside_the_nearest(samples: Tensor, found: Tensor) -> np.ndarray:

@@ -59,6 +59,7 @@ class Autoencoder(nn.Module):
             fitting = min((side & -side).bit_length() - 1 for side in sides(shape))
             reason = f"has depth={depth}, which takes sides that {2**depth} divides, and there are {shape[1]}×{shape[2]}"
             raise Misfit(reason, **({"depth": fitting} if fitting else {"dataset.image_size": 2**depth}))
+        self.sides_divisible_by = 2**depth
         widths = [width * min(4, 2**i) for i in range(depth)]
         down: list[nn.Module] = []
         for before, after in itertools.pairwise([source[0], *widths]):

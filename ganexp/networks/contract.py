@@ -28,6 +28,8 @@ class Declaration:
         own_terms: The names of the terms that a generator computes beside its samples, by the method `with_terms`.
         last_layer: Whether a generator says which weight its last layer has: the attribute `last_layer`.
         styles: Whether a generator makes its samples from styles, by the methods `styles` and `synthesis`.
+        two_way: Whether a generator is two translators, its modules `a_to_b` and `b_to_a`, which map stacks (a, b) to stacks
+            (F(b), G(a)): the attribute `two_way`.
         draws: Settings that stop it from drawing random numbers in training: the attribute `draws`; empty if it draws none.
     """
 
@@ -41,6 +43,7 @@ class Declaration:
     own_terms: tuple[str, ...]
     last_layer: bool
     styles: bool
+    two_way: bool
     draws: str
 
 
@@ -58,6 +61,7 @@ def declared(network: nn.Module | Callable[..., nn.Module]) -> Declaration:
         own_terms=tuple(getattr(network, "own_terms", ())),
         last_layer=hasattr(network, "last_layer"),
         styles=hasattr(network, "styles") and hasattr(network, "synthesis"),
+        two_way=bool(getattr(network, "two_way", False)),
         draws=getattr(network, "draws", "") if isinstance(network, nn.Module) else "",
     )
 

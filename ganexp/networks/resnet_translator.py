@@ -25,6 +25,8 @@ class ResNetTranslator(nn.Module):
     """
 
     reads_sources = True
+    sides_divisible_by = 4
+    smallest_side = 8
 
     @checked
     def __init__(
@@ -38,7 +40,7 @@ class ResNetTranslator(nn.Module):
     ) -> None:
         super().__init__()
         check_sides(source, shape)
-        if any(side % 4 or side < 8 for side in sides(shape)):
+        if any(side % self.sides_divisible_by or side < self.smallest_side for side in sides(shape)):
             fitting = 4 * max(2, min(sides(shape)) // 4)
             reason = f"takes sides that 4 divides, 8 or more, and there are {shape[1]}×{shape[2]}"
             raise Misfit(reason, **{"dataset.image_size": fitting})

@@ -25,6 +25,7 @@ class TwoWayGenerator(nn.Module):
     """
 
     reads_sources = True
+    two_way = True
 
     @checked
     def __init__(

@@ -47,6 +47,7 @@ class UNet(nn.Module):
     ) -> None:
         super().__init__()
         check_sides(source, shape)
+        self.sides_divisible_by = 2**depth
         if any(side % 2**depth for side in sides(shape)):
             fitting = min((side & -side).bit_length() - 1 for side in sides(shape))
             reason = f"has depth={depth}, which takes sides that {2**depth} divides, and there are {shape[1]}×{shape[2]}"

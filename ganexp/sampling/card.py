@@ -37,10 +37,15 @@ def card(
     told = {key: settings[key] for key in SETTINGS if key in settings}
     more = ", …" if len(origin.class_names) > MOST_NAMES else ""
     named = {"classes": ", ".join(origin.class_names[:MOST_NAMES]) + more} if origin.class_names else {}
+    given = "×".join(map(str, trained.source_shape))
+    of = f"translator of sources of {given} to samples" if given else "generator of samples"
     kind = f"A class-conditional ({trained.classes} classes)" if trained.classes else "An unconditional"
     size = "×".join(map(str, trained.shape))
     count = sum(parameter.numel() for parameter in trained.network.parameters())
     call = "G.sample(16, seed=0, label=0)" if trained.classes else "G.sample(16, seed=0)"
+    if trained.source_shape:
+        labels, sides = ", labels" * bool(trained.classes), ", ".join(map(str, trained.source_shape))
+        call = f"G(sources{labels})  # (B, {sides}), in [-1, 1]"
     where = printable(place or "path/to/this/folder")
     lines = [
         "---",
@@ -51,7 +56,7 @@ def card(
         "",
         f"# A GAN's generator, trained on {parts.get('dataset', 'data of its own')}",
         "",
-        f"{kind} generator of samples of {size}, with {count:,} parameters, trained",
+        f"{kind} {of} of {size}, with {count:,} parameters, trained",
         f"for {origin.iterations:,} iterations by ganexp.",
         "",
         *([f"![Samples]({picture})", ""] if picture else []),

@@ -15,6 +15,7 @@ from ganexp.documents import atomic_write
 from ganexp.facts import UserError
 from ganexp.printable import one_line
 from ganexp.sampling.trained import Trained
+from ganexp.streams import stream
 
 Arguments = tuple[Tensor, ...]
 Network = Callable[..., Tensor]
@@ -28,6 +29,8 @@ TOLERANCE = {torch.float32: 1e-4, torch.float64: 1e-10}
 
 def export(trained: Trained, form: str, path: Path) -> float:
     """Write a generator's network to a file that is called as `network(z)` or `network(z, labels)` on batches of any size.
+
+    A translator's is called on sources in place of latents; they have the sides of training.
 
     The file is made in memory, where a full disk cannot make torch's C++ abort, and is run on batches of other sizes than it
     was made with.
@@ -98,6 +101,10 @@ def _largest_difference(trained: Trained, exported: Network) -> tuple[float, flo
 
 
 def _arguments(trained: Trained, indices: range) -> Arguments:
+    if trained.source_shape:
+        like = torch.empty(len(indices), *trained.source_shape)
+        source = like.uniform_(-1, 1, generator=stream(0, "sources of an export", index=indices.start))
+        return (source.to(trained.device, trained.dtype), *trained.labels(indices))
     z = trained.latents(indices)
     return (z.values, *z.conditions)
 
@@ -138,7 +145,7 @@ def _to_onnx(network: nn.Module, conditions: Arguments) -> bytes:
     program = torch.onnx.export(
         network,
         conditions,
-        input_names=["z", "labels"][: len(conditions)],
+        input_names=["source" if conditions[0].dim() > 2 else "z", "labels"][: len(conditions)],
         output_names=["samples"],
         dynamo=True,
         dynamic_shapes=_batches(conditions),

@@ -35,8 +35,8 @@ def save(
     """Write a generator to a folder, which `ganexp.load` reads wherever it is moved to.
 
     The folder holds `model.safetensors`, `generator.json`, `README.md` (a model card whose licence is left to you),
-    `samples.png` if the samples are images, and `discriminator.safetensors` if there is a discriminator. Settings that say
-    where the generator was trained, and paths of the data, are left out.
+    `samples.png` if the samples are images that follow from latents, and `discriminator.safetensors` if there is a
+    discriminator. Settings that say where the generator was trained, and paths of the data, are left out.
 
     Args:
         trained: The generator, as `ganexp.load` has returned it.
@@ -61,7 +61,7 @@ def save(
     folder.mkdir(parents=True, exist_ok=True)
     weights = _write(trained.network, folder / WEIGHTS)
     further = {} if discriminator is None else {"discriminator": weights_digest(_write(discriminator, folder / SCORER))}
-    pictured = len(trained.shape) == 3
+    pictured = len(trained.shape) == 3 and not trained.source_shape  # a translator's picture would give data away
     for name, written in {SCORER: bool(further), PICTURE: pictured}.items():
         if not written:
             (folder / name).unlink(missing_ok=True)  # another generator's

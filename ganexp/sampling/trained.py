@@ -18,6 +18,8 @@ from ganexp.streams import stream, undisturbed
 
 AT_ONCE = 256
 """How many samples are generated at a time, unless told otherwise."""
+DIRECTIONS = ("a_to_b", "b_to_a")
+"""The two modules of a generator of both directions."""
 STYLES = 10_000
 """The number of latents over which styles are averaged."""
 
@@ -130,6 +132,43 @@ class Trained(nn.Module):
         of, bound = self.under(truncation)
         for some in in_batches(indices, batch_size):
             yield of.generate(of.latents(some, seed, label=label, truncation=bound), seed)
+
+    @property
+    def is_two_way(self) -> bool:
+        """Whether it is two translators, by its attribute `two_way`: of stacks (a, b) to stacks (F(b), G(a))."""
+        return bool(getattr(self.network, "two_way", False))
+
+    def one_way(self, direction: str) -> "Trained":
+        """Return one of two translators: `a_to_b`, which is G, or `b_to_a`, F; it is called on images, `(B, C, H, W)`.
+
+        Raises:
+            UserError: It has one direction, or not this one.
+        """
+        if not self.is_two_way:
+            raise UserError("the generator has one direction: call it as it is")
+        if direction not in DIRECTIONS:
+            raise UserError(f"direction should be {' or '.join(DIRECTIONS)}, not {direction}")
+        one = (self.source_shape[0] // 2, *self.source_shape[1:])
+        return Trained(
+            getattr(self.network, direction),
+            latent_dim=self.latent_dim,
+            prior=self.prior,
+            shape=one,
+            device=self.device,
+            dtype=self.dtype,
+            origin=self.origin,
+            source_shape=one,
+        )
+
+    @property
+    def sides_divisible_by(self) -> int:
+        """What divides the sides of every source that the network takes, by its attribute `sides_divisible_by`."""
+        return int(getattr(self.network, "sides_divisible_by", 1))
+
+    @property
+    def smallest_side(self) -> int:
+        """The least side of a source that the network takes, by its attribute `smallest_side`."""
+        return int(getattr(self.network, "smallest_side", 1))
 
     @property
     def has_styles(self) -> bool:

@@ -2,6 +2,7 @@
 
 from ganexp.terms.balance import ADVERSARIAL, Balance, LastLayer, Normalize, Output
 from ganexp.terms.base import Generated, Term
+from ganexp.terms.cycle import Cycle, Identity
 from ganexp.terms.features import FeatureMatching, Perceptual
 from ganexp.terms.own import KL, Commitment
 from ganexp.terms.pixels import L1, L2
@@ -13,8 +14,10 @@ __all__ = [
     "L2",
     "Balance",
     "Commitment",
+    "Cycle",
     "FeatureMatching",
     "Generated",
+    "Identity",
     "LastLayer",
     "Normalize",
     "Output",

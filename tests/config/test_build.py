@@ -77,7 +77,7 @@ def test_what_was_checked_on_one_machine_is_checked_again_on_another(monkeypatch
     assert check(config).machine.precision == "fp64"
 
 
-WITH_SOURCES = ("degraded", "self", "pairs", "unpaired")
+WITH_SOURCES = ("degraded", "self", "pairs", "unpaired", "separated")
 
 
 @pytest.mark.parametrize(("dataset", "network"), [*((one, "mlp") for one in options("dataset")), ("digits", "dcgan")])

@@ -1,11 +1,14 @@
 """Runs on data with sources: fed, resumed, looked at, evaluated and loaded as the configuration says."""
 
+import re
+
 import numpy as np
 import pytest
 import torch
 from PIL import Image
 
 import ganexp
+from ganexp.config.check import check
 from ganexp.data import Digits
 from ganexp.facts import UserError
 from ganexp.logging.reading import read
@@ -18,6 +21,10 @@ SMALL = [
     *("discriminator.layers=1", "term=[l1,l2]", "term.l2.weight=3", "log_every=2", "sample_every=4", "checkpoint_every=3"),
     *("iterations=6", "logger=[]", "device=cpu"),
 ]
+
+TWO_WAY = ["generator=two_way", "discriminator=two_way", "discriminator.of.layers=1", "term=[cycle]"]
+OTHERS = ("dataset", "generator", "discriminator", "term")
+"""What a run between two sets has otherwise."""
 
 
 def run(folder, *words, checkpoint=None):
@@ -90,3 +97,34 @@ def test_a_number_of_a_term_moves(tmp_path):
     trainer = run(tmp_path, "moving={term.l1.weight:0}")
     trainer.fit()
     assert float(trainer.gan.terms["l1"].weight) == pytest.approx(0, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("words", "key"),
+    [
+        (["dataset.of.image_size=21"], "dataset.of.image_size=4"),
+        (["dataset=separated", "dataset.of.how=edges", "dataset.of.of.image_size=18", *TWO_WAY], "dataset.of.of.image_size=16"),
+    ],
+)
+def test_the_size_of_images_is_asked_for_where_it_lies(words, key):
+    with pytest.raises(UserError, match=re.escape(key)):
+        check(composed(*[one for one in SMALL if words[0] != "dataset=separated" or not one.startswith(OTHERS)], *words))
+
+
+def test_a_run_begins_from_the_weights_of_one_on_other_terms_and_takes_nothing_else(tmp_path):
+    without = [one for one in SMALL if not one.startswith("term")]
+    first = ganexp.build(composed(*without, "term=[l1]", "term.l1.weight=1e6"), tmp_path / "first")
+    first.fit()
+    weights = {key: one.clone() for key, one in first.gan.generator.state_dict().items()}
+    second = ganexp.build(composed(*without, "term=[l2]", f"init_from={tmp_path / 'first'}"))
+    assert [*second.gan.terms] == ["l2"]
+    assert all(torch.equal(one, weights[key]) for key, one in second.gan.generator.state_dict().items())
+    second.fit()
+    assert any(not torch.equal(one, weights[key]) for key, one in second.gan.generator.state_dict().items())
+
+
+@pytest.mark.parametrize("features", ["inception", "dinov2_vits14"])
+def test_features_of_colour_are_refused_for_stacks_before_their_weights_are_read(features):
+    measured = ["evaluate_every=1", "measure=[kid]", f"evaluation.features={features}"]
+    with pytest.raises(UserError, match=r"evaluation\.features"):
+        check(composed("experiment=cyclegan_digits", "logger=[]", *measured))

@@ -6,7 +6,7 @@ import torch
 from PIL import Image
 
 from ganexp.batch import Batch
-from ganexp.data import Pairs, Streamed, Unpaired, load_cached
+from ganexp.data import Degraded, Fake, Pairs, Separated, Streamed, Unpaired, load_cached
 from ganexp.data.feed import to_range
 from tests.data.samples import noise, zipped
 
@@ -262,3 +262,30 @@ def test_what_names_no_two_sets_is_refused(tmp_path):
     two_sets(tmp_path)
     with pytest.raises(ValueError, match=r"^b should"):
         Unpaired(a=str(tmp_path / "trainA"), b=str(tmp_path / "missing"))
+
+
+def test_pairs_torn_apart_are_sources_of_one_half_and_samples_of_the_other(tmp_path):
+    source, sample = folders(tmp_path, n=7)
+    dataset = Separated(of=of_folders(tmp_path), rounds=3)
+    data, whole = dataset.load(), [one.transpose(0, 3, 1, 2) for one in (source, sample)]
+    found = dataset.derive(Batch(torch.stack([data[i] for i in range(len(data))])))
+    assert torch.equal(found.source, found.values)
+    assert (len(data), dataset.shape, dataset.paired) == (12, (6, 8, 8), False)
+    for part, (first, last), images in zip(found.values.chunk(2, 1), ((0, 3), (3, 7)), whole, strict=True):
+        assert {one.tobytes() for one in part.numpy()} == {one.tobytes() for one in images[first:last]}
+    assert dataset.held_out() is None
+    held_out = Separated(of=of_folders(tmp_path, hold_out=3)).held_out()
+    stack = held_out.derive(Batch(torch.stack([*held_out.load()]))).values
+    assert {one.tobytes() for one in stack[:, :3].numpy()} == {whole[0][1].tobytes()}
+
+
+def test_a_grey_source_of_a_colour_image_is_repeated_and_what_has_no_pairs_is_refused():
+    dataset = Separated(of=Degraded(of=Fake(image_size=8, n=4), how="edges"))
+    x = to_range(dataset.load()[0][None], torch.float64)
+    stack = dataset.derive(Batch(x)).values
+    edges = dataset.of.derive(Batch(x[:, :3])).source
+    assert torch.equal(stack[:, :3], edges.repeat(1, 3, 1, 1))
+    small = Degraded(of=Fake(image_size=8, n=4), how="downscaled", enlarged=False)
+    for wrong in (Fake(image_size=8, n=4), small, dataset):
+        with pytest.raises(ValueError, match=r"^of should"):
+            Separated(of=wrong)

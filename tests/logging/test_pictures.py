@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from matplotlib.artist import Artist
 
-from ganexp.logging.pictures import image_grid, scatter, side_by_side
+from ganexp.logging.pictures import image_grid, scatter, side_by_side, translations
 
 
 def test_grid_maps_the_unit_range_to_bytes_and_clamps_the_rest():
@@ -29,10 +29,21 @@ def test_any_number_of_channels_can_be_shown():
     assert image_grid(torch.zeros(2, 5, 4, 4)).shape[2] == 3
 
 
+def test_both_images_of_a_stack_are_shown_side_by_side():
+    stack = torch.cat([torch.full((2, 3, 4, 4), level) for level in (-1.0, 1.0)], 1)
+    assert image_grid(stack)[4, [4, 8, 14, 18], 0].tolist() == [0, 255, 0, 255]
+
+
 def test_each_input_stands_left_of_its_output():
     inputs = torch.full((2, 1, 4, 4), -1.0)
     grid = side_by_side(inputs, -inputs)
     assert [grid[4, 4 + 6 * i, 0] for i in range(4)] == [0, 255, 0, 255]
+
+
+def test_both_directions_stand_beside_what_they_are_made_from():
+    a, b, of_a, of_b = (torch.full((2, 1, 4, 4), level) for level in (-1.0, -0.5, 0.5, 1.0))
+    drawn = translations(torch.cat([a, b], 1), torch.cat([of_b, of_a], 1), two_way=True)
+    assert [drawn[4, 4 + 5 * i, 0] for i in range(4)] == [0, 191, 64, 255]
 
 
 def test_scatter_draws_generated_points_where_they_are():

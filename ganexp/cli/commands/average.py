@@ -46,7 +46,9 @@ def averaged(folder: RunFolder, width: float, options: argparse.Namespace) -> Pa
     settings = {**last["config"], "average": {**last["config"]["average"], "width": width, "beside": []}}
     settings["evaluation"] = {**last["config"].get("evaluation", {}), "of": "average"}  # the file holds nothing else
     run = {"iteration": iteration, "step": {"average": {"generator": weights}}}
-    write_state(place, stamped(run, settings, last["shape"], last["classes"], last.get("class_names", ())))
+    write_state(
+        place, stamped(run, settings, last["shape"], last["classes"], last.get("class_names", ()), last.get("source_shape", ()))
+    )
     more = "" if off < CLOSE else "; more checkpoints, or another width in average.beside, would bring it closer"
     print(f"Written to {place}: {100 * off:.2g} % off the weights over time of width {width:g}{more}")
     return place

@@ -9,8 +9,9 @@ from PIL import Image
 from tqdm import tqdm
 
 from ganexp.cli.beforehand import indices_of, result_of
+from ganexp.cli.commands.held_out import picture, translated
 from ganexp.cli.launching import joined
-from ganexp.config.loading import data_of, load, load_discriminator, load_pair
+from ganexp.config.loading import load, load_discriminator, load_pair, set_of
 from ganexp.distributed.processes import Processes
 from ganexp.documents import atomic_write
 from ganexp.evaluation.evaluator import real_batches
@@ -37,6 +38,8 @@ def main(options: argparse.Namespace) -> Path:
             raise UserError(f"--device {options.device} is one GPU, and processes have one each: say --device cuda")
         torch.backends.cudnn.allow_tf32 = False  # an index gives the same image everywhere, up to the last digits
         generator = processes.together(lambda: _loaded(options))
+        if generator.source_shape:
+            _refuse_latents(options)
         written = TASKS[options.task](generator, options)
         processes.close()
         if processes.is_main:
@@ -47,6 +50,8 @@ def main(options: argparse.Namespace) -> Path:
 def grid(generator: Trained, options: argparse.Namespace) -> Path:
     """Draw a grid of samples, with one column per class if there are few classes."""
     path, _ = result_of(options)
+    if generator.source_shape:
+        return _save_picture(picture(generator, **_which(options)), path)
     columns = generator.classes if 1 < generator.classes <= MOST_COLUMNS else 8
     n = 1024 if len(generator.shape) == 1 else columns * 8
     indices = options.indices or range(options.first, options.first + (options.n or n))
@@ -104,8 +109,12 @@ def neighbours(generator: Trained, options: argparse.Namespace) -> Path:
     if len(generator.shape) != 3:
         raise UserError("nearest neighbours are drawn for images only")
     indices = indices_of(options)
-    samples = torch.cat([*generator.batches(indices, options.seed, batch_size=options.batch_size, **_how(options))]).cpu()
-    reals = real_batches(data_of(generator, trust=options.trust), dtype=samples.dtype)
+    if generator.source_shape:
+        samples = translated(generator, **_which(options) | {"indices": indices})[1].cpu()
+    else:
+        samples = torch.cat([*generator.batches(indices, options.seed, batch_size=options.batch_size, **_how(options))]).cpu()
+    dataset, data = set_of(generator, trust=options.trust)
+    reals = real_batches(data, dtype=samples.dtype, derive=dataset.derive)
     distances, found = nearest(samples, reals, lambda images: images.flatten(1), options.nearest)
     pixels = samples[0].numel() ** 0.5
     print("index  distance to the nearest, per pixel (root mean square, of a range of 2)")
@@ -119,9 +128,13 @@ def export(generator: Trained, options: argparse.Namespace) -> Path:
     path, _ = result_of(options)
     if options.truncation is not None:
         generator = generator.truncated(options.truncation)
+    if options.direction:
+        generator = generator.one_way(options.direction)
     off = exporting.export(generator, options.form, path)
-    called = "network(z, labels)" if generator.classes else "network(z)"
-    print(f"Called as {called}, z of shape (n, {generator.latent_dim}): at most {off:.2g} off the generator's samples")
+    given = "source" if generator.source_shape else "z"
+    shape = ", ".join(map(str, generator.source_shape or (generator.latent_dim,)))
+    called = f"network({given}, labels)" if generator.classes else f"network({given})"
+    print(f"Called as {called}, {given} of shape (n, {shape}): at most {off:.2g} off the generator's samples")
     return path
 
 
@@ -148,11 +161,31 @@ def _loaded(options: argparse.Namespace) -> Trained:
         raise UserError(str(error)) from error
 
 
+def _refuse_latents(options: argparse.Namespace) -> None:
+    """Refuse what has no meaning without latents: a translator's samples follow from its sources."""
+    if options.task in INSTEAD:
+        raise UserError(f"--{options.task} draws latents, and a translator has none: {INSTEAD[options.task]}")
+    for option in ("seed", "label", "truncation"):
+        if getattr(options, option):
+            raise UserError(f"--{option} is about latents, and a translator is given sources: leave it out")
+
+
+INSTEAD = {
+    "images": "ganexp translate RUN FOLDER --output OUT writes what it makes of images",
+    "film": "ganexp translate RUN FOLDER --output OUT translates the frames of a film",
+}
+"""What takes the place of a task, for a translator."""
 TASKS = {task.__name__: task for task in (grid, images, film, neighbours, export, save)}
 
 
 def _how(options: argparse.Namespace) -> dict[str, Any]:
     return {"label": options.label, "truncation": options.truncation}
+
+
+def _which(options: argparse.Namespace) -> dict[str, Any]:
+    """Return which sources are translated, and how many at a time."""
+    indices = indices_of(options) if options.indices or options.first or options.n else None
+    return {"indices": indices, "trust": options.trust, "batch_size": options.batch_size}
 
 
 def _save_picture(drawn: Any, path: Path) -> Path:

@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 from ganexp.logging import Picture, Row
 from ganexp.logging.layout import PICTURES
-from ganexp.logging.pictures import beside_each_other, image_grid, scatter, side_by_side
+from ganexp.logging.pictures import image_grid, scatter, side_by_side, translations
 from ganexp.networks.contract import declared
 from ganexp.prior import COLUMNS, Prior
 from ganexp.training.callbacks.drawing import looking, made
@@ -45,7 +45,8 @@ class Samples(Callback):
 def draw(generator: nn.Module, discriminator: nn.Module, prior: Prior, reals: Tensor, iteration: int) -> dict[str, Picture]:
     """Draw samples, and reconstructions beside their inputs if the discriminator makes any.
 
-    Samples that are made from sources are shown between their sources and their targets, if these are known.
+    Samples that are made from sources are shown between their sources and their targets, if these are known; of two directions,
+    each source is followed by its sample.
 
     Moves no state: networks that draw random numbers of their own draw the same ones for every picture, and none from
     training's streams.
@@ -58,8 +59,9 @@ def draw(generator: nn.Module, discriminator: nn.Module, prior: Prior, reals: Te
             z = prior.fixed(COLUMNS * (min(prior.classes, MOST_ROWS) or 8))
             images = made(generator, z)
             if prior.are_sources:
-                of_each = [z.values, images] if z.target is None else [z.values, images, z.target]
-                pictures["samples"] = beside_each_other(*(one[:MOST_SOURCES] for one in of_each))
+                few = z.map(lambda one: one[:MOST_SOURCES])
+                two_way = declared(generator).two_way
+                pictures["samples"] = translations(few.values, images[:MOST_SOURCES], few.target, two_way=two_way)
             else:
                 pictures["samples"] = image_grid(images, columns=COLUMNS)
             reconstruct = declared(discriminator).reconstruct

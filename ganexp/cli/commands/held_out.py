@@ -1,0 +1,53 @@
+"""What a trained translator makes of the sources that its data hold out."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ganexp.batch import Batch
+from ganexp.config.loading import set_of
+from ganexp.config.run_data import looked_at_of
+from ganexp.config.targets import Trust
+from ganexp.facts import UserError
+from ganexp.logging.pictures import translations
+from ganexp.sampling import Trained
+from ganexp.training.execution import Machine
+
+SHOWN = 32
+"""How many sources a grid has, unless told otherwise."""
+
+
+def translated(
+    trained: Trained, indices: Sequence[int] | None = None, *, trust: Trust = (), batch_size: int = SHOWN
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """Return sources, what a translator makes of them, and their targets; sources of training, if none are held out.
+
+    Args:
+        trained: The translator.
+        indices: Which ones, in an order that is always the same; by default the first of them.
+        trust: Modules besides ganexp's that the data set may come from.
+        batch_size: How many are translated at a time.
+
+    Raises:
+        UserError: The data are not available, or have no sources of these indices.
+    """
+    dataset, data = set_of(trained, trust=trust)
+    if tuple(dataset.source_shape) != trained.source_shape:
+        raise UserError(f"the data have sources of shape {dataset.source_shape} now, and had {trained.source_shape}")
+    machine = Machine.resolved(str(trained.device), "fp64" if trained.dtype == torch.float64 else "fp32")
+    looked_at = looked_at_of(dataset, data, trained.classes, machine)
+    chosen = range(min(SHOWN, looked_at.count)) if indices is None else indices
+    if not all(0 <= one < looked_at.count for one in chosen):
+        raise UserError(f"there are {looked_at.count} sources, counted from 0: lower --n, --first or --indices")
+    reals = looked_at.read(chosen)
+    assert reals.source is not None  # the data have a source_shape
+    made = torch.cat([trained.generate(part) for part in Batch(reals.source, reals.conditions).split(batch_size)])
+    return reals.source, made, reals.values if looked_at.paired else None
+
+
+def picture(trained: Trained, **which: Any) -> np.ndarray:
+    """Lay out sources, what a translator makes of them, and targets; arguments and errors as for `translated`."""
+    return translations(*translated(trained, **which), two_way=trained.is_two_way)

@@ -1,0 +1,42 @@
+"""`ganexp translate`: give image files to a translator as sources, and write what it makes of them."""
+
+import argparse
+from pathlib import Path
+
+import torch
+from tqdm import tqdm
+
+from ganexp.config.loading import load
+from ganexp.facts import UserError
+from ganexp.sampling.translating import Pictures, translate
+
+
+def main(options: argparse.Namespace) -> Path:
+    """Translate, and return the folder of the results."""
+    if options.device != "cpu" and int(options.device[5:] or 0) >= torch.cuda.device_count():
+        raise UserError(f"there is no GPU for --device {options.device}")
+    trained = load(options.run, trust=options.trust, device=options.device, averaged=not options.plain_weights)
+    if not trained.source_shape:
+        raise UserError(f"{options.run} holds a generator of latents, and no translator: ganexp sample draws its samples")
+    if trained.is_two_way:
+        trained = trained.one_way(options.direction or "a_to_b")
+    elif options.direction:
+        raise UserError("--direction is for generator=two_way, and this translator has one direction: leave it out")
+    channels, *sides = trained.source_shape
+    if len(sides) != 2 or channels not in (1, 3):
+        raise UserError(f"sources have the shape {trained.source_shape}, which no image file has: call ganexp.load(…) on them")
+    if trained.classes and options.label is None:
+        raise UserError(f"the translator is conditioned on {trained.classes} classes: say which with --label")
+    size = (options.size * 2)[:2] if options.size else None
+    pictures = Pictures(options.folder, channels, size)
+    with tqdm(total=len(pictures.files), unit="image", disable=None, leave=False) as bar:
+        how = {"label": options.label, "batch_size": options.batch_size, "advance": bar.update}
+        padded = translate(trained, pictures, options.output, **how)
+    folder: Path = options.output
+    print(f"{len(pictures.files)} images written to {folder}")
+    if padded:
+        taken = f"that {trained.sides_divisible_by} divides, {max(trained.smallest_side, trained.sides_divisible_by)} or more"
+        print(
+            f"{padded} have other sides than the network takes ({taken}): they were continued below and at the right, and cut"
+        )
+    return folder
