@@ -80,7 +80,7 @@ ALLOWED = {
         SUBJECT | SPOKEN | {"data", "evaluation", "instruments", "distributed", "logging", "sampling", "training"},
         FRAMEWORK | {"pydantic", "omegaconf"},
     ),
-    "watching": ({"batch", "gan", "losses", "prior", "strategies"}, FRAMEWORK),
+    "watching": ({"batch", "compare", "gan", "losses", "prior", "strategies"}, FRAMEWORK),
     "compare": ({"batch", "config", "gan", "losses", "networks", "prior", "logging", "training"}, FRAMEWORK | {"scipy"}),
     "cli": (
         SPOKEN | {"compare", "config", "data", "documents", "distributed", "logging", "training"},

@@ -3,19 +3,17 @@
 import copy
 import functools
 import itertools
-from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
 from ganexp.batch import Batch
 from ganexp.compare.racing import Contender, Times, race
-from ganexp.compare.saved import SavedTensors
+from ganexp.compare.saved import LiveActivations, weights_of
 from ganexp.gan import GAN
 from ganexp.losses import Minimax
 from ganexp.networks import DCGANDiscriminator, DCGANGenerator
@@ -64,7 +62,7 @@ def _peak_mib(contender: Contender, device: torch.device) -> float:
         contender.step()
         return (torch.cuda.max_memory_allocated(device) - before) / 2**20
     assert contender.gan is not None
-    with LiveActivations(contender.gan) as activations:
+    with LiveActivations(weights_of(contender.gan)) as activations:
         contender.step()
     return activations.peak / 2**20
 
@@ -120,32 +118,3 @@ def in_passes(strategy: Callable[..., None], *, redundant_gradients: bool = Fals
     if not (np.array(units) @ found == counts).all():
         raise ValueError("its operations are no whole multiples of those of the networks")
     return int(found[0]), int(found[1])
-
-
-class LiveActivations(SavedTensors):
-    """A context that counts the bytes that autograd keeps for backward passes, parameters excepted.
-
-    `now` is what is kept at the moment, `peak` the most that was kept so far. A storage that several tensors share counts once.
-    """
-
-    def __init__(self, gan: GAN) -> None:
-        super().__init__(gan)
-        self.now = 0
-        self.peak = 0
-        self._holders: Counter[int] = Counter()
-
-    def saved(self, tensor: Tensor) -> Callable[[], None]:
-        """Count a tensor for as long as it is kept."""
-        storage = tensor.untyped_storage()
-        key, size = storage.data_ptr(), storage.nbytes()
-        self._holders[key] += 1
-        if self._holders[key] == 1:
-            self.now += size
-            self.peak = max(self.peak, self.now)
-
-        def freed() -> None:
-            self._holders[key] -= 1
-            if self._holders[key] == 0:
-                self.now -= size
-
-        return freed

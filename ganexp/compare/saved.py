@@ -1,7 +1,8 @@
 """When autograd saves a tensor for a backward pass, and when it lets go of it."""
 
-from collections.abc import Callable
-from typing import Any, Self
+from collections import Counter
+from collections.abc import Callable, Container
+from typing import Self
 
 from torch import Tensor
 from torch.autograd.graph import saved_tensors_hooks
@@ -9,13 +10,29 @@ from torch.autograd.graph import saved_tensors_hooks
 from ganexp.gan import GAN
 
 
-class SavedTensors(saved_tensors_hooks):
-    """A context in which `saved` is called for each tensor that autograd saves, the GAN's parameters excepted."""
+def key(tensor: Tensor) -> int:
+    """Return what identifies a tensor's memory while it lives, and 0 if it has none."""
+    try:
+        return int(tensor.untyped_storage()._cdata)
+    except (RuntimeError, NotImplementedError):  # a tensor without storage, such as a functional one
+        return 0
 
-    def __init__(self, gan: GAN) -> None:
+
+def weights_of(gan: GAN) -> set[int]:
+    """Return the keys of the memory of both networks' parameters."""
+    return {key(p) for network in (gan.generator, gan.discriminator) for p in network.parameters()}
+
+
+class SavedTensors(saved_tensors_hooks):
+    """A context in which `saved` is called for each tensor that autograd saves, weights excepted.
+
+    Args:
+        weights: The keys of the memory of weights, which must live as long as the context.
+    """
+
+    def __init__(self, weights: Container[int]) -> None:
         super().__init__(self._pack, self._unpack)
-        networks = (gan.generator, gan.discriminator)
-        self._parameters = {p.untyped_storage().data_ptr() for network in networks for p in network.parameters()}
+        self.weights = weights
 
     def __enter__(self) -> Self:  # type: ignore[override] # torch's returns None
         super().__enter__()
@@ -25,20 +42,57 @@ class SavedTensors(saved_tensors_hooks):
         """Note that a tensor was saved, and return the callback for when it is freed."""
         raise NotImplementedError
 
-    def _pack(self, tensor: Tensor) -> Any:
-        return tensor if tensor.untyped_storage().data_ptr() in self._parameters else _Saved(tensor, self.saved(tensor))
+    def _pack(self, tensor: Tensor) -> "_Saved":
+        return _Saved(tensor, None if key(tensor) in self.weights else self.saved(tensor))
 
     @staticmethod
-    def _unpack(packed: Any) -> Tensor:
-        return packed.tensor if isinstance(packed, _Saved) else packed
+    def _unpack(saved: "_Saved") -> Tensor:
+        tensor, version = saved.tensor, saved.tensor._version
+        if version != saved.version:  # with hooks, torch does not look
+            raise RuntimeError(
+                "one of the variables needed for gradient computation has been modified by an inplace operation: "
+                f"[{tensor.type()} {[*tensor.shape]}] is at version {version}; expected version {saved.version} instead."
+            )
+        return tensor
 
 
 class _Saved:
     """Lives as long as autograd keeps the tensor."""
 
-    def __init__(self, tensor: Tensor, freed: Callable[[], None]) -> None:
-        self.tensor = tensor.detach()  # attached, it would keep its own graph alive
+    def __init__(self, tensor: Tensor, freed: Callable[[], None] | None) -> None:
+        self.tensor = tensor if tensor.grad_fn is None else tensor.detach()  # attached, it would keep its own graph alive
+        self.version = tensor._version
         self.freed = freed
 
     def __del__(self) -> None:
-        self.freed()
+        if self.freed is not None:
+            self.freed()
+
+
+class LiveActivations(SavedTensors):
+    """A context that counts the bytes that autograd keeps for backward passes, weights excepted.
+
+    `now` is what is kept at the moment, `peak` the most that was kept so far. A storage that several tensors share counts once.
+    """
+
+    def __init__(self, weights: Container[int]) -> None:
+        super().__init__(weights)
+        self.now = 0
+        self.peak = 0
+        self._holders: Counter[int] = Counter()
+
+    def saved(self, tensor: Tensor) -> Callable[[], None]:
+        """Count a tensor for as long as it is kept."""
+        storage, size = key(tensor), tensor.untyped_storage().nbytes() if key(tensor) else 0
+        self._holders[storage] += 1
+        if self._holders[storage] == 1:
+            self.now += size
+            self.peak = max(self.peak, self.now)
+
+        def freed() -> None:
+            self._holders[storage] -= 1
+            if self._holders[storage] == 0:
+                del self._holders[storage]
+                self.now -= size
+
+        return freed

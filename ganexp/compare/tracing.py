@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from ganexp.batch import Batch, Gradients, Objective
-from ganexp.compare.saved import SavedTensors
+from ganexp.compare.saved import SavedTensors, weights_of
 from ganexp.gan import GAN
 from ganexp.losses import Loss, Minimax, SoftmaxGAN
 from ganexp.networks import MLPDiscriminator, MLPGenerator
@@ -90,7 +90,7 @@ class LivesOfGraphs(SavedTensors):
     """A context that attributes everything that autograd saves to the running pass, and notes when it is freed."""
 
     def __init__(self, gan: TracingGAN) -> None:
-        super().__init__(gan)
+        super().__init__(weights_of(gan))
         self.gan = gan
 
     def saved(self, tensor: Tensor) -> Callable[[], None]:

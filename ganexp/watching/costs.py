@@ -1,9 +1,10 @@
 """What the passes of an iteration cost, and which part of it is thrown away."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ganexp.watching.events import Event, Gradient, NetworkPass, OptimizerStep
+from ganexp.watching.events import Event, Gradient, NetworkPass, OptimizerStep, Wait
 from ganexp.watching.iterations import Story
 
 
@@ -16,6 +17,7 @@ class PassCost:
         place: `file:line`.
         ms: Time on the host, watched.
         operations: Operations of products and convolutions; a multiplication and an addition are two.
+        activations: The most bytes that autograd kept for backward passes, weights excepted, since the row before.
         wasted: How many of them are for gradients that are thrown away, or for fakes that are there already.
         remark: What of it is thrown away, and what would save it.
     """
@@ -24,8 +26,32 @@ class PassCost:
     place: str
     ms: float
     operations: int = 0
+    activations: int = 0
     wasted: int = 0
     remark: str = ""
+
+
+@dataclass
+class HostWait:
+    """A line at which the host reads a value from the device, by `.item()`, `.cpu()` or `float(…)`, and on a GPU waits for it.
+
+    Args:
+        place: `file:line`.
+        per_iteration: How often an iteration does so.
+    """
+
+    place: str
+    per_iteration: float
+
+
+def waits(story: Story) -> list[HostWait]:
+    """Return the lines at which the host waits for values.
+
+    They are a cost, and no fault: the training is the same, and on a CPU nothing waits.
+    """
+    turns = max(1, len(story.iterations()))
+    places = Counter(one.place for one in story.events if isinstance(one, Wait))
+    return [HostWait(place, count / turns) for place, count in places.items()]
 
 
 def costs(story: Story, events: Sequence[Event]) -> list[PassCost]:
@@ -33,7 +59,11 @@ def costs(story: Story, events: Sequence[Event]) -> list[PassCost]:
     rows: list[PassCost] = []
     used = {n for one in story.steps for n in one.along}
     known: dict[int, NetworkPass] = {}
+    kept = count = 0
     for one in events:
+        if len(rows) > count:
+            kept, count = 0, len(rows)
+        kept = max(kept, one.activations)
         if isinstance(one, NetworkPass):
             remark, wasted = "", 0
             if one.player.role == "G":
@@ -42,7 +72,7 @@ def costs(story: Story, events: Sequence[Event]) -> list[PassCost]:
                     remark = "the same fakes are generated twice; detach generates them once"
                 known.setdefault(one.latents, one)
             letter = one.player.role if one.player.role != "D" else "f" if story.is_fake(one) else "r"
-            rows.append(PassCost(letter, one.place, one.ms, one.operations, wasted, remark))
+            rows.append(PassCost(letter, one.place, one.ms, one.operations, kept, wasted, remark))
         elif isinstance(one, Gradient):
             idle = {story.players[n].role for n in one.wrote if not _used(story, one, n)}
             remark, wasted = "", 0
@@ -56,12 +86,13 @@ def costs(story: Story, events: Sequence[Event]) -> list[PassCost]:
                     one.place,
                     one.ms,
                     one.operations,
+                    kept,
                     wasted,
                     remark,
                 )
             )
         elif isinstance(one, OptimizerStep):
-            rows.append(PassCost(f"{one.player.role}+", one.place, one.ms))
+            rows.append(PassCost(f"{one.player.role}+", one.place, one.ms, activations=kept))
     return rows
 
 

@@ -13,7 +13,6 @@ class Player:
 
     optimizer: Optimizer | None
     role: str = ""
-    networks: list[nn.Module] = field(default_factory=list)
 
     def parameters(self) -> list[Tensor]:
         """Return what the optimiser moves."""
@@ -22,9 +21,15 @@ class Player:
 
 @dataclass(eq=False)
 class Event:
-    """Something that happened, with the line of the user's file."""
+    """Something that happened.
+
+    Args:
+        place: The line of the user's file, as `file:line`.
+        activations: The most bytes that autograd kept for backward passes, weights excepted, since the event before.
+    """
 
     place: str
+    activations: int = field(default=0, kw_only=True)
 
 
 @dataclass(eq=False)
@@ -36,18 +41,18 @@ class NetworkPass(Event):
         player: Whose network it is.
         network: Which one.
         of: Numbers of the passes that its inputs come from.
-        mixed: Whether samples of a network and others were joined to one batch.
+        mixed: How many percent of its batch came from a network, if others were joined to them; else 0.
         attached: The players that a backward pass through its inputs reaches.
         latents: The number of what it was given: equal for equal values.
+        made: The numbers of what it returned.
         graph: Whether it was recorded for a backward pass.
         training: Whether the network was in training mode.
         frozen: Whether no parameter of the network wanted a gradient.
         batch_norm: Whether the network normalises over the batch.
         steps: How many steps each player had made.
+        moved: Whether its inputs were moved along a gradient.
         given: Copies of its arguments, for the check.
         seeds: Gradients by what it returned, with the number of the gradient that they are part of.
-        whole: Whether what it was given is what another pass returned, unchanged.
-        made: Copies of what it returned, for the check.
         by_input: Gradients by its first input, with the number of the gradient that they are part of.
     """
 
@@ -55,7 +60,7 @@ class NetworkPass(Event):
     player: Player
     network: nn.Module
     of: frozenset[int]
-    mixed: bool
+    mixed: int
     attached: set[int]
     latents: int
     graph: bool
@@ -63,10 +68,10 @@ class NetworkPass(Event):
     frozen: bool
     batch_norm: bool
     steps: dict[int, int]
+    moved: bool = False
     given: Any = None
     seeds: list[tuple[int, Tensor]] = field(default_factory=list)
-    whole: bool = True
-    made: list[Tensor] = field(default_factory=list)
+    made: set[int] = field(default_factory=set)
     by_input: list[tuple[int, Tensor]] = field(default_factory=list)
     ms: float = 0.0
     operations: int = 0
@@ -82,11 +87,12 @@ class Gradient(Event):
         through: Numbers of the gradients that it comes from: penalties.
         seeded: Numbers of the gradients that it was begun with, as in a backward pass in two halves.
         wrote: The players whose parameters got a gradient.
+        best: Numbers of the passes by whose scores samples were chosen, as in top-k.
         kept: Whether the graph was kept.
         second: Whether the gradient can be differentiated again.
         functional: Whether it was returned, and not accumulated.
         failed: What torch said if it failed.
-        by: The ids of what it was taken by, if it was returned.
+        by_weights: Whether it was returned, and taken by weights of a player, or by as many tensors of their shapes.
     """
 
     number: int
@@ -94,11 +100,12 @@ class Gradient(Event):
     through: frozenset[int]
     seeded: frozenset[int] = frozenset()
     wrote: set[int] = field(default_factory=set)
+    best: frozenset[int] = frozenset()
     kept: bool = False
     second: bool = False
     functional: bool = False
     failed: str = ""
-    by: set[int] = field(default_factory=set)
+    by_weights: bool = False
     ms: float = 0.0
     operations: int = 0
 
@@ -130,6 +137,14 @@ class Write(Event):
     player: Player
     operation: str
     bounds: tuple[Any, ...] = ()
+
+
+@dataclass(eq=False)
+class AverageWrite(Event):
+    """Weights of a player that were mixed into a third copy, parameter by parameter."""
+
+    player: Player
+    count: int = 1
 
 
 @dataclass(eq=False)

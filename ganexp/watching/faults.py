@@ -1,13 +1,12 @@
 """Faults of a loop: each with the line of the user's file, what it does to training, and the remedy."""
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from ganexp.watching.events import Gradient, NetworkPass, Wait
+from ganexp.watching.events import Gradient, NetworkPass
 from ganexp.watching.iterations import Story, Update
 
 
@@ -37,7 +36,7 @@ def faults(story: Story) -> list[Fault]:
     ours = [one for one in updates if one.role in ("G", "D")]
     found = [*_failed(story), *_along_the_other(story, ours), *_without_gradient(story, ours), *_used_again(story)]
     found += [*_not_finite(story), *_latents(story, ours), *_modes(story, ours), *_mixed(story, ours), *_penalties(story)]
-    found += [*_same_way(story, ours), *_unseen(story, ours), *_ownership(story), *_waits(story)]
+    found += [*_same_way(story, ours), *_unseen(story, ours), *_ownership(story)]
     return [*{(one.kind, one.place): one for one in reversed(found)}.values()][::-1]
 
 
@@ -185,16 +184,32 @@ def _modes(story: Story, updates: Sequence[Update]) -> Iterator[Fault]:
 
 
 def _mixed(story: Story, updates: Sequence[Update]) -> Iterator[Fault]:
-    for one in story.passes.values():
-        if one.mixed and one.batch_norm and one.player.role == "D" and one.training:
+    normalised = [p for p in story.passes.values() if p.batch_norm and p.player.role == "D" and p.training]
+    mixtures: dict[str, NetworkPass] = {}
+    for one in normalised:
+        mixtures.setdefault(_mixture(story, one), one)
+    remedy = "score real samples and fakes in two passes, or leave batch norm out of D"
+    if len(mixtures) > 2:
+        said = ", ".join(f"{kind} at {one.place}" for kind, one in mixtures.items())
+        effect = (
+            f"batch norm in D is fed {len(mixtures)} different mixtures ({said}), so that it scores a sample in as many ways"
+        )
+        yield Fault("mixtures", [*mixtures.values()][2].place, effect, remedy)
+        return
+    for one in normalised:
+        if one.mixed:
             effect = "batch norm sees real samples and fakes in one batch, so that scores depend on the mixture"
-            effect += ", and G's step has another"
-            yield Fault(
-                "mixed_batch_norm",
-                one.place,
-                effect,
-                "score real samples and fakes in two passes, or leave batch norm out of D",
-            )
+            effect += ", and another pass has another mixture" * (len(mixtures) > 1)
+            yield Fault("mixed_batch_norm", one.place, effect, remedy)
+
+
+def _mixture(story: Story, one: NetworkPass) -> str:
+    if one.mixed:
+        return f"{one.mixed} % fakes"
+    if not story.is_fake(one):
+        return "real samples"
+    made = any(one.latents in story.passes[n].made for n in one.of)
+    return "samples between them" if story.only_penalty(one) and not made else "fakes"
 
 
 def _penalties(story: Story) -> Iterator[Fault]:
@@ -251,10 +266,3 @@ def _ownership(story: Story) -> Iterator[Fault]:
             if left:
                 effect = f"{len(left)} parameters of {player.role}, such as {left[0]}, are in no optimiser and stay as they are"
                 yield Fault("in_none", stepped[player].place, effect, "make the optimiser from network.parameters()")
-
-
-def _waits(story: Story) -> Iterator[Fault]:
-    turns = max(1, len(story.iterations()))
-    for place, count in Counter(one.place for one in story.events if isinstance(one, Wait)).items():
-        effect = f"the host waits for the device here, {count / turns:g} times per iteration (.item(), .cpu(), float(…))"
-        yield Fault("host_waits", place, effect, "keep it as a tensor, and read it every hundredth iteration only")

@@ -1,7 +1,7 @@
 """Which network's pass each tensor comes from: a dispatch mode that carries labels through every operation."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Protocol
 
@@ -12,14 +12,21 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import flop_registry
 
+from ganexp.compare.saved import key
+
 Label = tuple[str, int]
-"""`("pass", n)` for what a pass made, `("gradient", n)` for what was differentiated, `("mixed", 0)` for joined batches."""
+"""`("pass", n)` for what a pass made, `("gradient", n)` for what was differentiated, `("mixed", p)` for batches joined with
+p percent of fakes, `("best", n)` for what was chosen by a pass's scores, `("mean", n)` for sums with a player's weights."""
 Labels = frozenset[Label]
 
 NONE: Labels = frozenset()
+MIXING = {"lerp", "add", "mul", "copy"}
 OVERWRITE = {"copy_", "zero_", "fill_", "normal_", "uniform_", "random_", "bernoulli_", "_foreach_zero_"}
 SHAPE_ONLY = re.compile(r"_like$|^new_")
 """Operations that take a shape from a tensor, and no values. Views, which have their base's labels, are passed over too."""
+
+
+SCALARS = (int, float, torch.dtype, torch.device, type(None))
 
 
 class Listener(Protocol):
@@ -27,6 +34,9 @@ class Listener(Protocol):
 
     def written(self, memory: int, operation: str, bounds: tuple[Any, ...]) -> None:
         """Hear that the weights in this memory are written by an operation, with these plain arguments."""
+
+    def averaged(self, owner: int) -> None:
+        """Hear that weights of a player are mixed into other memory of their shape, as in a moving average."""
 
     def rescaled(self) -> None:
         """Hear that the gradient of a parameter is written."""
@@ -38,29 +48,28 @@ class Listener(Protocol):
         """Hear that the host waits for a value."""
 
 
-def key(tensor: Tensor) -> int:
-    """Return what identifies a tensor's memory while it lives, and 0 if it has none."""
-    try:
-        return int(tensor.untyped_storage()._cdata)
-    except (RuntimeError, NotImplementedError):  # a tensor without storage, such as a functional one
-        return 0
-
-
 def tensors(tree: Any) -> Iterator[Tensor]:
     """Yield the tensors in arguments or results."""
-    return (one for one in tree_leaves(tree) if isinstance(one, Tensor))
+    if isinstance(tree, Tensor):
+        yield tree
+    elif isinstance(tree, list | tuple):  # nearly all that operations are given, and quicker than by torch's trees
+        for one in tree:
+            yield from tensors(one)
+    elif not isinstance(tree, SCALARS):
+        yield from (one for one in tree_leaves(tree) if isinstance(one, Tensor))
 
 
 class Flow(TorchDispatchMode):
     """Labels outputs by the labels of inputs. Weights have no labels; what happens inside `paused` is not looked at."""
 
-    def __init__(self, listener: Listener) -> None:
+    def __init__(self, listener: Listener, weights: Mapping[int, int]) -> None:
         super().__init__()
         self.listener = listener
-        self.weights: set[int] = set()
+        self.weights = weights  # where they lie, with whose they are
         self.gradients: set[int] = set()
         self.operations = 0  # of products and convolutions, as torch counts them
         self._labels: dict[int, tuple[StorageWeakRef, Labels]] = {}
+        self.stepping = False  # in an optimiser's step, where nothing is looked at
         self._paused = 0
 
     @contextmanager
@@ -93,7 +102,7 @@ class Flow(TorchDispatchMode):
             if not self._paused and (labels := self.labels((args, kwargs))):
                 self.put(tensors(made), labels)
             return made
-        if self._paused:
+        if self._paused or self.stepping:
             return func(*args, **kwargs)
         name = func._schema.name.rpartition("::")[2]
         if name == "_local_scalar_dense" or (name == "_to_copy" and _leaves_device(args, kwargs)):
@@ -101,9 +110,13 @@ class Flow(TorchDispatchMode):
         if torch.Tag.nondeterministic_seeded in func.tags:
             self.listener.drew()
         labels = self.labels((args, kwargs))
-        if name == "cat" and _joins_batches(args, kwargs, self.labels):
-            labels |= {("mixed", 0)}
+        if name == "cat" and (share := _share_of_fakes(args, kwargs, self.labels)):
+            labels |= {("mixed", share)}
+        if name == "topk":
+            labels |= {("best", number) for kind, number in labels if kind == "pass"}
         made = func(*args, **kwargs)
+        if name.removeprefix("_foreach_").removesuffix("_") in MIXING:
+            labels |= self._mixed(name, args, made)
         if name.startswith("_foreach_") and not name.endswith("zero_"):
             self._write_each(args[name == "_foreach_copy_" :], args[0] if func._schema.is_mutable else made)
             labels = NONE
@@ -112,6 +125,20 @@ class Flow(TorchDispatchMode):
         elif labels and not SHAPE_ONLY.search(name) and not any(one.alias_info for one in func._schema.returns):
             self.put(tensors(made), labels)
         return made
+
+    def _mixed(self, name: str, args: Any, made: Any) -> Labels:
+        """Return the label of a sum with weights, and report those that are written into other memory than weights."""
+        writes, each = name.endswith("_"), name.startswith("_foreach_")
+        operands = [one for one in (args[1:] if writes else args) if isinstance(one, list | tuple if each else Tensor)]
+        found = set()
+        for result, *of in zip(args[0] if writes else made, *operands, strict=True) if each else [(made, *operands)]:
+            sums = {number for kind, number in self.labels(of) if kind == "mean"}
+            owners = sums if name == "copy_" else sums | {self.weights[key(one)] for one in of if key(one) in self.weights}
+            if writes and key(result) not in self.weights and all(one.shape == result.shape for one in of):
+                for owner in owners:
+                    self.listener.averaged(owner)
+            found |= owners
+        return NONE if writes else frozenset(("mean", owner) for owner in found)
 
     def _write_each(self, args: Any, made: Any) -> None:
         """Label the results of an operation on lists one by one."""
@@ -126,10 +153,15 @@ class Flow(TorchDispatchMode):
         for one in written:
             if key(one) in self.weights:
                 self.listener.written(key(one), name, tuple(a for a in args[1:] if a is None or isinstance(a, float | int)))
-        if name in OVERWRITE:
+        if name in OVERWRITE and all(map(_is_whole, written)):
             self.put(written, self.labels(args[1:]))
         elif labels:
             self.put(written, labels)
+
+
+def _is_whole(tensor: Tensor) -> bool:
+    """Return whether a tensor is all that its memory holds, and not a slice of it."""
+    return not key(tensor) or tensor.numel() * tensor.element_size() == tensor.untyped_storage().nbytes()
 
 
 def _leaves_device(args: Any, kwargs: Any) -> bool:
@@ -137,8 +169,11 @@ def _leaves_device(args: Any, kwargs: Any) -> bool:
     return device is not None and torch.device(device).type == "cpu" and any(one.device.type != "cpu" for one in tensors(args))
 
 
-def _joins_batches(args: Any, kwargs: Any, labels: Callable[[Any], Labels]) -> bool:
-    """Return whether a concatenation puts samples of a network beside others in one batch, and not beside conditions."""
+def _share_of_fakes(args: Any, kwargs: Any, labels: Callable[[Any], Labels]) -> int:
+    """Return how many percent of the samples that are joined to one batch come from a network; 0 if they are not joined.
+
+    Conditions that are put beside samples, along another dimension, join nothing.
+    """
     dim = args[1] if len(args) > 1 else kwargs.get("dim", 0)
-    made = [any(kind == "pass" for kind, _ in labels(one)) for one in args[0]]
-    return dim == 0 and any(made) and not all(made)
+    made = [len(one) for one in args[0] if dim == 0 and any(kind == "pass" for kind, _ in labels(one))]
+    return 100 * sum(made) // sum(map(len, args[0])) if made and len(made) < len(args[0]) else 0

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from ganexp.watching.events import Event, Gradient, NetworkPass, OptimizerStep, Player, Wait, Write
+from ganexp.watching.events import AverageWrite, Event, Gradient, NetworkPass, OptimizerStep, Player, Wait, Write
 
 
 @dataclass(eq=False)
@@ -31,6 +31,11 @@ class Update:
     def role(self) -> str:
         """Who moves."""
         return self.step.player.role
+
+    @property
+    def regularises(self) -> bool:
+        """Whether it is a step of its own for a penalty on gradients, as lazy regularisation makes."""
+        return not self.fake and any(one.through for one in self.gradients)
 
     @property
     def latents(self) -> set[int]:
@@ -111,6 +116,10 @@ class Story:
             [self.passes[n] for n in sorted(made)],
         )
 
+    def updates(self, events: Sequence[Event]) -> list[Update]:
+        """Return the updates of G and of D among events."""
+        return [self.update(one) for one in events if isinstance(one, OptimizerStep) and one.player.role in ("G", "D")]
+
     def ratio(self, update: Update) -> Tensor | None:
         """Return what each fake's gradient was multiplied by between D and G, `(B,)`; None if nothing is known of it."""
         numbers = [one.number for one in update.gradients]
@@ -174,10 +183,14 @@ class Story:
         return self._joined(found)
 
     def _joined(self, found: list[list[Event]]) -> list[list[Event]]:
-        """Join an iteration that puts weights back, between its backward passes and its steps, to the look ahead before it."""
+        """Join an iteration that undoes steps of both players, before it steps, to the look ahead before it.
+
+        Weights that are written more than once were moved ahead by hand, within the iteration.
+        """
         joined: list[list[Event]] = []
         for one in found:
-            if joined and any(isinstance(event, Write) and restores(self, one, event) for event in one):
+            back = [event.player.role for event in one if isinstance(event, Write) and restores(self, one, event)]
+            if joined and sorted(back) == ["D", "G"]:
                 joined[-1] = joined[-1] + one
             else:
                 joined.append(one)
@@ -193,6 +206,6 @@ def restores(story: Story, events: Sequence[Event], write: Write) -> bool:
 
 def _with_writes(events: Sequence[Event], end: int) -> int:
     """Return where an iteration ends with what is written by hand, and read, directly after its last step."""
-    while end < len(events) and isinstance(events[end], Write | Wait):
+    while end < len(events) and isinstance(events[end], AverageWrite | Write | Wait):
         end += 1
     return end

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ganexp.watching.events import Event, Gradient, OptimizerStep, Write
+from ganexp.watching.events import AverageWrite, Event, Gradient, Write
 from ganexp.watching.iterations import Story, Update, restores
 
 CLASSES = {
@@ -12,6 +12,19 @@ CLASSES = {
     "alternating with new fakes": ("resample", "g_first_resample"),
 }
 """Strategies that make the same updates, or mirror images of them: see docs/strategies.md."""
+
+DIFFERENTIATE = (
+    "competitive",
+    "consensus",
+    "drift",
+    "follow_the_ridge",
+    "hamiltonian",
+    "jare",
+    "lead",
+    "symplectic",
+    "unrolled",
+)
+LOOK_AHEAD = ("alex_gda", "extragradient", "past_extragradient", "runge_kutta", "unrolled")
 
 
 @dataclass
@@ -24,6 +37,7 @@ class Rule:
         wrappers: Wrappers around the strategy.
         nearest: The nearest strategy where there is no name.
         why: Where the loop departs from it, or why it cannot be told.
+        candidates: Strategies that the trace does not tell apart, where it may be one of several.
     """
 
     name: str | None
@@ -32,6 +46,7 @@ class Rule:
     wrappers: tuple[str, ...] = ()
     nearest: str | None = None
     why: str = ""
+    candidates: tuple[str, ...] = ()
 
     @property
     def kin(self) -> str:
@@ -45,10 +60,14 @@ class Rule:
         wrappers = [f"wrapper=[{','.join(self.wrappers)}]"] if self.wrappers else []
         return " ".join(["python train.py", f"strategy={self.name}", *steps, *wrappers])
 
+    def without_name(self, why: str) -> "Rule":
+        """Return the rule as the nearest one of a loop that departs from it."""
+        return Rule(None, self.d_steps, self.g_steps, nearest=self.name, why=why)
+
 
 def rule(story: Story, events: Sequence[Event]) -> Rule:
     """Name the rule of one iteration. Equality of numbers is checked elsewhere."""
-    updates = [story.update(one) for one in events if isinstance(one, OptimizerStep) and one.player.role in ("G", "D")]
+    updates = [one for one in story.updates(events) if not one.regularises]
     by_role = {role: [one for one in updates if one.role == role] for role in "DG"}
     if not by_role["D"] or not by_role["G"]:
         return Rule(None, why=f"only {'G' if by_role['G'] else 'D'} moves" if updates else "no optimiser makes a step")
@@ -64,7 +83,7 @@ def rule(story: Story, events: Sequence[Event]) -> Rule:
     before = [one for one in updates[:place] if one.role == first]
     pair = {first: before[-1], second: updates[place]}
     found = _of_pair(story, pair["D"], pair["G"], d_first=d_first)
-    wrappers = ("replay",) * _older(story, events, by_role["D"]) + ("lookahead",) * _slow(story, events)
+    wrappers = _wrappers(story, events, updates)
     for role in "DG":
         drawn = [frozenset(one.latents) for one in _merged(by_role[role])]
         if found.name and len({*drawn}) < len(drawn):
@@ -115,41 +134,60 @@ def _moved(story: Story, role: str, d: Update, g: Update) -> bool:
     return any(max(b.steps.get(n, 0) for b in g.fake) > max(a.steps.get(n, 0) for a in d.fake + d.real) for n in own)
 
 
+def _wrappers(story: Story, events: Sequence[Event], updates: Sequence[Update]) -> tuple[str, ...]:
+    d, g = ([one for one in updates if one.role == role] for role in "DG")
+    found = {
+        "latent_step": any(made.moved for one in updates for made in one.made),
+        "lookahead": _slow(story, events, updates),
+        "replay": _older(story, events, d),
+        "topk": any(by.best & {one.number for one in update.fake} for update in g for by in update.gradients),
+    }
+    return tuple(name for name, there in found.items() if there)
+
+
+def averages(story: Story) -> set[str]:
+    """Return the players all of whose weights are mixed into a third copy at once."""
+    means = (one for one in story.events if isinstance(one, AverageWrite))
+    return {one.player.role for one in means if one.count >= len(one.player.parameters())}
+
+
 def _older(story: Story, events: Sequence[Event], updates: Sequence[Update]) -> bool:
     """Return whether D sees fakes of earlier iterations."""
     here = {*events}
     return any(one not in here for update in updates for one in update.made)
 
 
-def _slow(story: Story, events: Sequence[Event]) -> bool:
-    """Return whether the weights of both players are written by hand between two iterations."""
-    return _between(story, events) >= {"D", "G"}
+def _slow(story: Story, events: Sequence[Event], updates: Sequence[Update]) -> bool:
+    """Return whether the weights of both players are replaced between two iterations, where both have averages."""
+    inside, after = _written(story, events, updates)
+    return not inside and after >= {"D", "G"} and averages(story) >= {"D", "G"}
 
 
-def _between(story: Story, events: Sequence[Event]) -> set[str]:
-    """Return the players whose weights are replaced by hand, and not on the way to a step."""
-    written = [one for one in events if isinstance(one, Write) and "copy" in one.operation]
-    return {one.player.role for one in written if not restores(story, events, one)}
+def _written(story: Story, events: Sequence[Event], updates: Sequence[Update]) -> tuple[set[str], set[str]]:
+    """Return whose weights are written by hand before the last step of an iteration, and after it; clipping aside."""
+    begun = min((story.place[one] for one in story.passes.values()), default=0)  # before, networks are made
+    end = story.place[updates[-1].step]
+    writes = [one for one in events if isinstance(one, Write) and "clamp" not in one.operation and story.place[one] > begun]
+    inside, after = (
+        {one.player.role for one in writes if (story.place[one] < end) is early} & {"D", "G"} for early in (True, False)
+    )
+    return inside, after
 
 
 def _by_hand(story: Story, events: Sequence[Event], updates: Sequence[Update], n: int, m: int) -> Rule | None:
     """Name what steps alone do not show: looking ahead, and gradients of gradients by weights."""
-    weights = {id(p) for one in story.players.values() for p in one.parameters()}
-    if any(isinstance(one, Gradient) and one.second and one.by & weights for one in events):
-        why = "it differentiates gradients by the weights, as consensus, jare, symplectic, unrolled and others do"
-        return Rule(None, n, m, why=why)
-    writes = [one for one in events if isinstance(one, Write) and restores(story, events, one)]
-    back = {one.player.role for one in writes}
-    if back >= {"D", "G"}:
-        restored = min(story.place[one] for one in writes)
-        ahead, after = ([one for one in updates if (story.place[one.step] < restored) is early] for early in (True, False))
-        if {one.role for one in ahead} == {one.role for one in after} == {"D", "G"} and len(updates) == 4:
+    if any(isinstance(one, Gradient) and one.second and one.by_weights for one in events):
+        return Rule(None, n, m, why="it differentiates gradients by the weights", candidates=DIFFERENTIATE)
+    inside, after = _written(story, events, updates)
+    back = [one for one in events if isinstance(one, Write) and restores(story, events, one)]
+    if {one.player.role for one in back} >= {"D", "G"}:
+        restored = min(story.place[one] for one in back)
+        ahead, rest = ([one for one in updates if (story.place[one.step] < restored) is early] for early in (True, False))
+        if {one.role for one in ahead} == {one.role for one in rest} == {"D", "G"} and len(updates) == 4:
             begun = {*events}
             past = not any(g in begun for one in ahead for g in one.gradients)
-            return Rule("past_extragradient" if past else "extragradient")
-        return Rule(None, n, m, why="weights of both players are put back by hand, as lookahead and extragradient do")
-    back |= _between(story, events)
-    if len(back & {"D", "G"}) == 1:
-        (who,) = back & {"D", "G"}
-        return Rule(None, n, m, why=f"weights of {who} are put back by hand, as unrolled steps are")
+            return Rule("past_extragradient" if past else "extragradient", candidates=LOOK_AHEAD)
+    if (inside or after) and not _slow(story, events, updates):
+        who = " and ".join(sorted(inside or after))
+        return Rule(None, n, m, why=f"weights of {who} are moved by hand", candidates=LOOK_AHEAD)
     return None

@@ -1,20 +1,24 @@
 """`ganexp.watch(…)`: watch a loop, and say what it does."""
 
 import html
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Self
 
 import torch
 from torch import nn
 from torch.optim import Optimizer
 
+from ganexp.watching.candidates import told
 from ganexp.watching.check import STRATEGIES, check
-from ganexp.watching.costs import PassCost, costs
+from ganexp.watching.costs import HostWait, PassCost, costs, waits
 from ganexp.watching.events import Event, Player
 from ganexp.watching.faults import Fault, faults
+from ganexp.watching.instead import Instead, instead
 from ganexp.watching.iterations import Story
+from ganexp.watching.players import Players
 from ganexp.watching.recorder import Recorder
-from ganexp.watching.rule import Rule, rule
+from ganexp.watching.report import text
+from ganexp.watching.rule import Rule, averages, rule
 from ganexp.watching.trace import trace
 
 CLOSE = {torch.float64: 1e-6, torch.float32: 1e-2}
@@ -24,13 +28,18 @@ CLOSE = {torch.float64: 1e-6, torch.float32: 1e-2}
 class WatchedLoop:
     """A loop that is watched, as a context; when it is left, the report.
 
-    It changes nothing in the loop. `costs` has one row for each pass of the last iteration.
+    It changes nothing in the loop. `costs` has one row for each pass of the last iteration, and `instead` one for each strategy
+    that was counted in its place on the loop's own networks.
     """
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
         self.traces: list[str] = []
         self.costs: list[PassCost] = []
+        self.instead: list[Instead] = []
+        self.uncounted = ""
+        self.waits: list[HostWait] = []
+        self.averaged: set[str] = set()
         self.difference: float | None = None
         self.found = Rule(None, why="nothing was watched")
         self.checked = ""
@@ -54,6 +63,16 @@ class WatchedLoop:
         """The faults as sentences; empty for a sound loop."""
         return [str(one) for one in self.faulty]
 
+    @property
+    def operations(self) -> int:
+        """Operations of products and convolutions in the last iteration."""
+        return sum(one.operations for one in self.costs)
+
+    @property
+    def activations(self) -> int:
+        """The most bytes that autograd kept for backward passes in the last iteration, weights excepted."""
+        return max((one.activations for one in self.costs), default=0)
+
     def __enter__(self) -> Self:
         self._recorder.start()
         return self
@@ -61,7 +80,8 @@ class WatchedLoop:
     def __exit__(self, *error: object) -> None:
         self._recorder.stop()
         self._tell()
-        self._recorder.copies.clear()
+        self._recorder.snapshots.copies.clear()
+        self._recorder.snapshots.ends.clear()
 
     def _tell(self) -> None:
         recorder = self._recorder
@@ -72,6 +92,7 @@ class WatchedLoop:
         self.traces = [trace(story, one) for one in turns] or [trace(story, recorder.events)]
         self.events = [*(turns[-1] if turns else recorder.events)]
         self.costs = costs(story, self.events)
+        self.waits = waits(story)
         if not turns:
             what = "no iteration was complete: G and D must both make a step"
             failed = next((one for one in story.gradients.values() if one.failed), None)
@@ -80,20 +101,37 @@ class WatchedLoop:
         found = [rule(story, one) for one in turns]
         self.found = found[-1]
         self.found.wrappers = tuple(dict.fromkeys(name for one in found for name in one.wrappers))
+        self.instead, self.uncounted = instead(recorder, story, turns[0], found[0])
+        self.averaged = averages(story) if "lookahead" not in self.found.wrappers else set()
         kinds = {(one.name, one.d_steps, one.g_steps) for one in found[-2:]}
         if len(kinds) > 1:
             self.found = Rule(None, nearest=found[-1].name, why="its iterations differ: watch more of them")
         wrong = [one for one in self.faulty if one.kind in SPOIL]
         if wrong and self.found.name:
-            self.found = Rule(
-                None, self.found.d_steps, self.found.g_steps, nearest=self.found.name, why=f"see the fault at {wrong[0].place}"
-            )
+            self.found = self.found.without_name(f"see the fault at {wrong[0].place}")
         if self.found.name in STRATEGIES and found[0].name == self.found.name:
             self.difference, self.checked = check(recorder, story, turns[0], found[0])
             if self.difference is not None:
                 self._weigh()
         elif self.found.name:
             self.checked = "not checked: told by the trace"
+        if self.found.candidates and not wrong:
+            self._tell_apart(turns)
+
+    def _tell_apart(self, turns: Sequence[Sequence[Event]]) -> None:
+        """Name the candidate that makes the loop's updates, if one alone does."""
+        assert self.story is not None
+        alike, why = told(self._recorder, self.story, turns, self.found)
+        if len(alike) > 1:
+            why = f"{' and '.join(alike)} make the same updates, up to rounding"
+        if len(alike) == 1:
+            self.found.name, self.difference = next(iter(alike.items()))
+            self.checked = (
+                f"checked: with default settings, from the same weights and batches, its updates of {len(turns[:2])} "
+                f"iterations differ by {self.difference:.1g} of their size"
+            )
+        elif not self.found.name:
+            self.checked = f"not told apart: {why}"
 
     def _weigh(self) -> None:
         """Drop the name if the named strategy makes other updates."""
@@ -106,13 +144,7 @@ class WatchedLoop:
             )
             return
         why = f"its updates from the same weights and batches differ by {self.difference:.1g} of their size"
-        self.found = Rule(
-            None,
-            self.found.d_steps,
-            self.found.g_steps,
-            nearest=self.found.name,
-            why=f"{why} (terms besides the scores, or random layers?)",
-        )
+        self.found = self.found.without_name(f"{why} (terms besides the scores, or random layers?)")
 
     def json(self) -> dict[str, Any]:
         """Return the report as plain values."""
@@ -122,32 +154,28 @@ class WatchedLoop:
             "class": self.found.kin,
             "nearest": self.found.nearest,
             "why": self.found.why,
+            "candidates": self.found.candidates,
             "checked": self.checked,
+            "averaged": sorted(self.averaged),
             "difference": self.difference,
             "iterations": self.iterations,
             "trace": self.trace,
             "traces": self.traces,
             "faults": [vars(one) for one in self.faulty],
             "costs": [vars(one) for one in self.costs],
+            "operations": self.operations,
+            "activations": self.activations,
+            "waits": [vars(one) for one in self.waits],
+            "instead": [vars(one) for one in self.instead],
+            "uncounted": self.uncounted,
+            "compiled": self._recorder.compiled,
         }
 
     def __str__(self) -> str:
-        lines = [f"Watched {self.iterations} iteration{'s' * (self.iterations != 1)}."]
-        lines += [f"  trace   {one}" for one in dict.fromkeys(self.traces)]
-        found = self.found
-        if found.name:
-            kin = f" ({found.kin})" if found.kin else ""
-            lines += [f"  rule    {found.name}{kin}", f"          {found.command}"]
-        else:
-            near = f"; the nearest is {found.nearest}" if found.nearest else ""
-            lines += [f"  rule    none of ganexp's, or not to be told: {found.why}{near}"]
-        lines += [f"          {self.checked}"] * bool(self.checked)
-        lines += [f"  cost    {one}" for one in _in_words(self.costs)]
-        lines += [f"  fault   {one}" for one in self.faults] or ["  faults  none"]
-        return "\n".join(lines)
+        return text(self.json())
 
     def _repr_html_(self) -> str:
-        return f"<pre>{html.escape(str(self))}</pre>"
+        return f'<pre style="white-space: pre-wrap">{html.escape(str(self))}</pre>'
 
     def _repr_mimebundle_(self, **kwargs: object) -> dict[str, Any]:
         return {
@@ -162,19 +190,6 @@ SPOIL = {
     *("fake_unseen", "frozen", "in_both", "same_way", "not_finite"),
 }
 """Faults with which a loop does not follow the rule that its trace looks like."""
-
-
-def _in_words(rows: Iterable[PassCost]) -> list[str]:
-    rows = [*rows]
-    total = sum(one.ms for one in rows)
-    if not rows or not total:
-        return []
-    lines = [", ".join(f"{one.what} {one.ms / total:.0%}" for one in rows) + f" of {total:.1f} ms (watched)"]
-    operations, wasted = sum(one.operations for one in rows), sum(one.wasted for one in rows)
-    if wasted:
-        lines.append(f"{wasted / operations:.0%} of the operations are thrown away")
-    lines += [f"{one.what}: {one.remark}" for one in rows if one.remark]
-    return lines
 
 
 def watch(
@@ -200,8 +215,8 @@ def watch(
     """
     given = (generators, discriminators, optimizers_g, optimizers_d)
     if all(one is None for one in given):
-        return WatchedLoop(Recorder(on_step=on_step))
+        return WatchedLoop(Recorder(Players(), on_step))
     if any(one is None for one in given):
         raise TypeError("watch() takes G, D and the optimisers of both, or nothing and finds them")
     g, d, of_g, of_d = ([one] if isinstance(one, nn.Module | Optimizer) else [*one] for one in given)  # type: ignore[misc]
-    return WatchedLoop(Recorder((g, d), (of_g, of_d), on_step))  # type: ignore[arg-type]
+    return WatchedLoop(Recorder(Players((g, d), (of_g, of_d)), on_step))  # type: ignore[arg-type]

@@ -9,7 +9,7 @@ import torch
 from matplotlib.figure import Figure
 
 from experiments.finding import Finding, about, rule_of, together
-from experiments.racing import case_of, raced
+from experiments.racing import case_of, raced, rows_of
 from ganexp.cli.commands.cases import trainer_of
 from ganexp.cli.commands.pages.figures import reaches
 from ganexp.cli.commands.pages.markdown import table
@@ -39,6 +39,7 @@ def began_eight_times_faster(
 ) -> Finding:
     """Claim 8: BEGAN, whose discriminator is an autoencoder; and what a cold start makes of a comparison."""
     finding = _swept("BEGAN trains about 8 times as fast with G first.", 8.0, overrides, batches, turns, iterations)
+    finding.where = f"on a {'GPU' if torch.cuda.is_available() else 'CPU'}"
     cold = _whoever_goes_first(overrides, cold_starts)
     rows = [{"iterations timed": count, "the first over the second": ratio} for count, ratio in cold.items()]
     finding.evidence += (
@@ -87,7 +88,8 @@ def _swept(
     memory = "allocated" if torch.cuda.is_available() else "of activations"
     evidence = f"Memory is the peak {memory}, relative to the other strategy's.\n\n{table(rows)}"
     figures = {f"Speed-up of `g_first`, claimed to be {claimed:g}": _plot(claimed, speedups)}
-    return Finding(claim, verdict, reason, evidence, figures)
+    data = [row for batch in entries for row in rows_of(RACE, (*overrides, f"batch_size={batch}"), turns, iterations)]
+    return Finding(claim, verdict, reason, evidence, figures, data=data)
 
 
 def _until_memory_ends(

@@ -1,6 +1,6 @@
 """What an experiment returns, and the rules by which its verdict follows from what was measured."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -25,13 +25,24 @@ class Verdict(StrEnum):
 
 @dataclass
 class Finding:
-    """A claim, the verdict and its reason in one sentence, the evidence as Markdown, and figures with captions."""
+    """A claim, the verdict and its reason in one sentence, the evidence as Markdown, and figures with captions.
+
+    `where` says of a verdict that holds on one kind of machine what that is; `data` are the rows that it was computed from,
+    each with the settings that gave it.
+    """
 
     claim: str
     verdict: Verdict
     reason: str
     evidence: str
     figures: dict[str, Figure] = field(default_factory=dict)
+    where: str = ""
+    data: Sequence[Mapping[str, object]] = ()
+
+    @property
+    def judgement(self) -> str:
+        """The verdict as Markdown, with where it holds."""
+        return f"**{self.verdict}** {self.where}".strip()
 
 
 def at_least(bound: float, interval: Interval) -> Verdict:

@@ -17,6 +17,17 @@ def raced(names: tuple[str, ...], overrides: tuple[str, ...], turns: int, iterat
     return measured(contenders, costs, turns=turns, iterations=iterations, device=device)
 
 
+def rows_of(names: tuple[str, ...], overrides: tuple[str, ...], turns: int, iterations: int) -> list[dict[str, object]]:
+    """Return what was measured in a race, a row for each turn of each strategy."""
+    settings = " ".join(overrides)
+    return [
+        {"settings": settings, "strategy": name, "iterations": iterations, "turn": turn, "ms": ms}
+        | {"gflop": entry.gflop, "peak_mib": entry.peak_mib}
+        for name, entry in raced(names, overrides, turns, iterations).items()
+        for turn, ms in enumerate(entry.times_ms)
+    ]
+
+
 def case_of(name: str) -> tuple[str, str]:
     """Return a strategy's name without the suffix, and in words which gradients it computes."""
     return name.removesuffix(REDUNDANT), "redundant gradients" if name.endswith(REDUNDANT) else "own gradients"

@@ -1,8 +1,9 @@
 """Findings as one Markdown page with its pictures beside it, and as one HTML page with everything in it."""
 
 import base64
+import csv
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from markdown_it import MarkdownIt
@@ -47,20 +48,29 @@ def write(findings: Mapping[int, Finding], folder: Path, *, how: str, minutes: f
 
 def markdown(findings: Mapping[int, Finding], pictures: Path, *, how: str, minutes: float) -> str:
     """Return the page as Markdown, having saved its pictures."""
-    rows = [
-        {"#": number, "claim": f.claim, "verdict": f"**{f.verdict}**", "because": f.reason} for number, f in findings.items()
-    ]
+    rows = [{"#": number, "claim": f.claim, "verdict": f.judgement, "because": f.reason} for number, f in findings.items()]
     parts = ["# Claims about update strategies\n", f"{conditions(how, minutes)}\n", table(rows)]
     for number, finding in findings.items():
         parts.append(
             f"## {number}. {finding.claim}\n\nSource: {SOURCES[number]}.\n\n"
-            f"**{finding.verdict}**: {finding.reason}\n\n{finding.evidence.strip()}\n"
+            f"{finding.judgement}: {finding.reason}\n\n{finding.evidence.strip()}\n"
         )
+        if finding.data:
+            file = pictures / f"claim_{number:02d}.csv"
+            _write_rows(file, finding.data)
+            parts.append(f"Measurements and settings: [{file.name}]({pictures.name}/{file.name}).\n")
         for i, (caption, figure) in enumerate(finding.figures.items(), 1):
             file = pictures / f"claim_{number:02d}_{i}.png"
             figure.savefig(file, dpi=100)
             parts.append(f"{caption}:\n\n![{caption}]({pictures.name}/{file.name})\n")
     return "\n".join(parts)
+
+
+def _write_rows(file: Path, rows: Sequence[Mapping[str, object]]) -> None:
+    with file.open("w", newline="") as opened:
+        writer = csv.DictWriter(opened, [*dict.fromkeys(key for row in rows for key in row)], lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
 
 
 def page(text: str, folder: Path) -> str:

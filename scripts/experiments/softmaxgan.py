@@ -10,7 +10,7 @@ from torch import Tensor
 
 from experiments.evaluators import FEATURES, distance_of, of_digits
 from experiments.finding import Finding, Verdict
-from experiments.training import Course, Job, last_samples, train_all
+from experiments.training import Course, Job, last_samples, rows_of, train_all
 from ganexp import GAN, Batch, Prior
 from ganexp.batch import Objective
 from ganexp.cli.commands.pages.markdown import table
@@ -24,6 +24,10 @@ ARMS = {
     "clean 1:1": (False, 1),
     "clean 1:2": (False, 2),
 }
+
+
+BLACK = 0.05
+"""A brightness up to which images are called black."""
 
 
 def accumulated(gan: GAN, reals: Iterator[Batch], *, d_steps: int, g_steps: int) -> None:
@@ -75,6 +79,11 @@ def black_at_one_to_one(
     rows.append({"arm": "real images", distance: 0.0, "brightness": _brightness(images), "mass on the real half": ""})
     works = {arm: runs_all_work([course.curve(distance)[-1] for course in runs], black) for arm, runs in by_arm.items()}
     verdict, reason = verdict_of(works)
+    for arm, fine in works.items():
+        if not fine:
+            brightness = of_share_mean([_brightness(course.samples) for course in by_arm[arm]]).middle
+            reason += f". {arm[0].upper()}{arm[1:]} is{' not' * (brightness > BLACK)} black (brightness {brightness:.3g})"
+    reason += f". The data are scikit-learn's digits at {image_size}×{image_size} pixels"
     return Finding(
         "SoftmaxGAN with one D and one G step gives black images; with 1 : 2 it works.",
         verdict,
@@ -88,6 +97,7 @@ def black_at_one_to_one(
             "Samples of the four arms, seed " + str(seeds[0]): last_samples({arm: runs[0] for arm, runs in by_arm.items()}),
             "Over the updates of D, mean and range over seeds": curves(by_arm, distance, black),
         },
+        data=rows_of(jobs, by_arm),
     )
 
 

@@ -50,6 +50,16 @@ class Course:
         return [figures[name] for figures in self.figures]
 
 
+def rows_of(arms: Mapping[str, Sequence[Job]], courses: Mapping[str, Sequence[Course]]) -> list[dict[str, object]]:
+    """Return what was measured in all runs, a row for each evaluation."""
+    return [
+        {"settings": " ".join(job.overrides), "arm": arm, "iteration": iteration, **figures}
+        for arm, jobs in arms.items()
+        for job, course in zip(jobs, courses[arm], strict=True)
+        for iteration, figures in zip(course.iterations, course.figures, strict=True)
+    ]
+
+
 def train_all(arms: Mapping[str, Sequence[Job]]) -> dict[str, list[Course]]:
     """Run the jobs of all arms side by side, one thread each; on a GPU one after another."""
     jobs = [job for own in arms.values() for job in own]

@@ -5,8 +5,9 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib.figure import Figure
 
+from experiments.cost import retain_in_words
 from experiments.finding import NOTICEABLE, Finding, Verdict, at_least
-from experiments.racing import raced
+from experiments.racing import raced, rows_of
 from ganexp.cli.commands.cases import trainer_of
 from ganexp.cli.commands.pages.figures import reaches
 from ganexp.cli.commands.pages.markdown import table
@@ -20,11 +21,12 @@ def retain_for_a_heavy_discriminator(
     *, widths: Sequence[int] = (12, 16, 24, 32, 48, 64, 96), image_size: int = 32, turns: int = 11, iterations: int = 3
 ) -> Finding:
     """Race `joint` (both backward passes over one graph) against `g_first` while D's width grows and G's stays."""
-    rows, weights, redundant, own, counted = [], [], [], [], []
+    rows, data, weights, redundant, own, counted = [], [], [], [], [], []
     for width in widths:
         size = ("dataset=fake", f"dataset.image_size={image_size}", "generator.width=32", f"discriminator.width={width}")
         g, d = forward_gflop(trainer_of(*size).gan)
         entries = raced(RACE, size, turns, iterations)
+        data += rows_of(RACE, size, turns, iterations)
         weights.append(d / g)
         redundant.append(entries["joint, redundant"].over(entries["g_first, redundant"]))
         own.append(entries["joint"].over(entries["g_first"]))
@@ -54,8 +56,9 @@ def retain_for_a_heavy_discriminator(
         f"With redundant gradients the two cross {where} by time (by operations: {by_count}; 8d + 5g = 9d + 3g at 2); with own "
         f"gradients only, retain (`joint`) is {'nowhere noticeably slower' if always else 'slower in places'}, "
         f"so G first {'never pays' if always else 'pays there'}.",
-        f"`joint` over `g_first`; below 1, keeping the graph is cheaper.\n\n{table(rows)}",
+        f"{retain_in_words()}\n\n`joint` over `g_first`; below 1, keeping the graph is cheaper.\n\n{table(rows)}",
         {"`joint` against `g_first` as D grows heavier": _plot(weights, redundant, own, counted)},
+        data=data,
     )
 
 

@@ -1,12 +1,15 @@
 """Counted costs, against networks whose costs are known in closed form. Those of strategies: tests/strategies/test_cost.py."""
 
+import contextlib
+
 import pytest
 import torch
 from torch import nn
 
 from ganexp import GAN, Prior
-from ganexp.compare.cost import LiveActivations, cost, forward_gflop, measured, operations
+from ganexp.compare.cost import cost, forward_gflop, measured, operations
 from ganexp.compare.racing import Contender
+from ganexp.compare.saved import LiveActivations, weights_of
 from ganexp.losses import WGAN
 
 BATCH, LATENT, SIZE = 4, 3, 5
@@ -25,7 +28,8 @@ def test_a_product_is_two_operations_per_weight_and_sample():
 
 
 def test_activations_count_from_saving_to_freeing_and_shared_storage_counts_once():
-    with LiveActivations(linear_gan()) as activations:
+    gan = linear_gan()
+    with LiveActivations(weights_of(gan)) as activations:
         x = torch.zeros(100, requires_grad=True)
         once = x.exp()  # keeps its result
         assert activations.now == 400
@@ -42,7 +46,7 @@ def test_activations_count_from_saving_to_freeing_and_shared_storage_counts_once
 
 def test_parameters_are_no_activations():
     gan = linear_gan()
-    with LiveActivations(gan) as activations:
+    with LiveActivations(weights_of(gan)) as activations:
         gan.generator(torch.zeros(BATCH, LATENT, requires_grad=True)).sum().backward()
     assert activations.peak == BATCH * LATENT * 4  # the input, for the weight's gradient; not the weight, for the input's
 
@@ -60,3 +64,14 @@ def test_times_and_costs_of_a_race():
     assert found.peak_mib == BATCH * LATENT * 4 / 2**20
     assert len(found.times_ms) == 3
     assert len(calls) == 2 + 1 + 2 + 3 * 2
+
+
+@pytest.mark.parametrize("counted", [False, True])
+def test_what_was_changed_in_place_is_refused_as_without_counting(counted):
+    x = torch.ones(3, requires_grad=True)
+    with LiveActivations(set()) if counted else contextlib.nullcontext():
+        made = x.exp()
+        total = (made * made).sum()
+        made.detach().add_(1)
+        with pytest.raises(RuntimeError, match="at version 1; expected version 0"):
+            total.backward()

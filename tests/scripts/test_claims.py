@@ -1,5 +1,6 @@
 """The claims: that experiments measure what they say, that verdicts follow from measurements, and what is written."""
 
+import csv
 import math
 import re
 from pathlib import Path
@@ -21,6 +22,7 @@ from ganexp.compare.intervals import Interval
 from ganexp.evaluation.classifier import train
 from ganexp.losses import SoftmaxGAN
 
+PAGE = (Path(__file__).parent.parent.parent / "docs" / "claims.md").read_text()
 C, R, U = Verdict.CONFIRMED, Verdict.REFUTED, Verdict.UNDECIDED
 TINY = ("dataset=fake", "dataset.image_size=16", "generator.width=2", "discriminator.width=2", "batch_size=4", "latent_dim=3")
 
@@ -58,10 +60,36 @@ def test_the_html_page_is_whole_by_itself(tmp_path):
 
 
 def test_every_claim_says_where_it_is_made_and_the_committed_page_says_so_too():
-    page = (Path(__file__).parent.parent.parent / "docs" / "claims.md").read_text()
     assert list(SOURCES) == list(claims.EXPERIMENTS)
     for number, source in SOURCES.items():
-        assert re.search(rf"^## {number}\. .*\n\nSource: {re.escape(source)}\.\n", page, re.M), number
+        assert re.search(rf"^## {number}\. .*\n\nSource: {re.escape(source)}\.\n", PAGE, re.M), number
+
+
+def test_the_committed_page_says_what_the_bench_has_found():
+    said = order.of_the_bench()
+    assert "1.11 on ring (p = 0.001) and 1.04 on digits (p = 1)" in said
+    assert said in PAGE
+
+
+@pytest.mark.slow
+def test_retain_is_one_thing_in_claims_6_and_7():
+    said = cost.retain_in_words()
+    assert re.findall(r"\d+d \+ \dg", said) == ["9d + 5g", "8d + 3g", "8d + 5g", "7d + 3g", "9d + 3g", "8d + 3g"]
+    parts = dict(re.findall(r"^## (\d+)\.(.*?)(?=^## |\Z)", PAGE, re.M | re.S))
+    assert [number for number, part in parts.items() if said in part] == ["6", "7"]
+
+
+def test_a_verdict_says_where_it_holds_and_what_it_was_computed_from(tmp_path):
+    rows = [{"settings": "a=1 b=2", "ms": 1.5}, {"settings": "a=1 b=3", "ms": 2.5, "turn": 1}]
+    made = Finding("It is so.", Verdict.REFUTED, "Measured.", "", where="on a CPU", data=rows)
+    claims.report.write({8: made}, tmp_path, how="a command", minutes=1.0)
+    text = (tmp_path / "claims.md").read_text()
+    assert text.count("**refuted** on a CPU") == 2
+    with (tmp_path / re.search(r"\((claims/.*csv)\)", text)[1]).open(newline="") as file:
+        assert [*csv.DictReader(file)] == [
+            {"settings": "a=1 b=2", "ms": "1.5", "turn": ""},
+            {"settings": "a=1 b=3", "ms": "2.5", "turn": "1"},
+        ]
 
 
 def test_legends_hide_no_data():
@@ -83,6 +111,8 @@ def test_costs_come_from_one_race_and_from_counted_operations():
     race = {"overrides": TINY, "turns": 2, "iterations": 1}
     five, six, twelve = cost.two_generator_passes(**race), cost.order_of_speed(**race), cost.one_backward_pass(**race)
     assert len(five.figures) == 1
+    assert five.data == six.data == twelve.data
+    assert [row["strategy"] for row in five.data] == [name for name in cost.RACE for _ in range(2)]
     assert "g_first, redundant" in six.evidence
     assert "those under `retain_graph` lie 0 from them" in six.evidence
     entries = cost.raced(cost.RACE, TINY, 2, 1)

@@ -190,6 +190,44 @@ def real_and_fake_in_one_batch():
     return p, step
 
 
+@broken("mixtures")
+def three_mixtures():
+    """D's step has real samples and fakes apart, and G's step has them in one batch, as with a loss on pairs."""
+    p = setting(more=(nn.BatchNorm1d(16),))
+
+    def step():
+        fake = p.G(p.z())
+        p.od.zero_grad()
+        d_loss(p.D(p.x()), p.D(fake.detach())).backward()
+        p.od.step()
+        p.og.zero_grad()
+        real, score = p.D(torch.cat((p.x(), fake))).split(B)  # the third mixture
+        g_loss(score - real.mean()).backward()
+        p.og.step()
+
+    return p, step
+
+
+@broken("mixtures")
+def batch_norm_under_a_penalty():
+    """The critic of WGAN-GP has no batch norm, since its penalty is on the gradient of each sample by itself."""
+    p = setting(more=(nn.BatchNorm1d(16),))
+
+    def step():
+        x, fake = p.x(), p.G(p.z())
+        p.od.zero_grad()
+        real, score = p.D(x), p.D(fake.detach())
+        between = torch.lerp(x, fake.detach(), torch.rand(B, 1)).requires_grad_(True)
+        (by,) = torch.autograd.grad(p.D(between).sum(), between, create_graph=True)  # the third mixture
+        (score.mean() - real.mean() + 10 * (by.norm(2, dim=1) - 1).square().mean()).backward()
+        p.od.step()
+        p.og.zero_grad()
+        (-p.D(fake).mean()).backward()
+        p.og.step()
+
+    return p, step
+
+
 @broken("same_way")
 def signs_that_agree():
     return alternating(setting(), sign=-1)
@@ -230,18 +268,6 @@ def logarithm_of_zero():
         p.og.zero_grad()
         g_loss(p.D(fake)).backward()
         p.og.step()
-
-    return p, step
-
-
-@broken("host_waits")
-def losses_are_read():
-    p = setting()
-    usual = alternating(p)[1]
-
-    def step():
-        usual()
-        p.D(p.x()).mean().item()
 
     return p, step
 

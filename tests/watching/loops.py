@@ -394,6 +394,86 @@ def stylegan2_lazy_r1():
     return p, step
 
 
+@sound("g_first_resample", None, checked=False, iterations=4)
+def stylegan2_lazy_penalties():
+    """Path length and R1 are steps of their own, of the same optimisers, in every second iteration."""
+    p, turns, mean = setting(), itertools.count(), torch.zeros(())
+    p.G = nn.ModuleDict({"mapping": mlp(LATENT, 4), "synthesis": mlp(4, SIZE)})
+    p.og = torch.optim.Adam(p.G.parameters(), 1e-3)
+    p.networks_g = [p.G["mapping"], p.G["synthesis"]]
+
+    def step():
+        lazy = next(turns) % 2 == 0
+        p.D.requires_grad_(False)
+        p.og.zero_grad()
+        softplus(-p.D(p.G["synthesis"](p.G["mapping"](p.z())))).mean().backward()
+        p.og.step()
+        if lazy:
+            p.og.zero_grad()
+            w = p.G["mapping"](p.z()[: B // 2])
+            made = p.G["synthesis"](w)
+            (by,) = torch.autograd.grad((made * torch.randn_like(made)).sum(), w, create_graph=True)
+            lengths = by.square().mean(1).sqrt()
+            mean.lerp_(lengths.mean().detach(), 0.01)
+            (2 * (lengths - mean).square().mean()).backward()
+            p.og.step()
+        p.D.requires_grad_(True)
+        p.od.zero_grad()
+        with torch.no_grad():
+            fake = p.G["synthesis"](p.G["mapping"](p.z()))
+        (softplus(p.D(fake)).mean() + softplus(-p.D(p.x())).mean()).backward()
+        p.od.step()
+        if lazy:
+            p.od.zero_grad()
+            x = p.x().requires_grad_(True)
+            (by,) = torch.autograd.grad(p.D(x).sum(), x, create_graph=True)
+            (10 * by.square().sum(1).mean()).backward()
+            p.od.step()
+
+    return p, step
+
+
+class ExtraAdam(torch.optim.Adam):
+    """Looks ahead by a step that it undoes: the weights are kept elsewhere meanwhile, and then lie there."""
+
+    def __init__(self, parameters, **settings):
+        super().__init__(parameters, **settings)
+        self.here = []
+
+    def extrapolation(self):
+        parameters = [p for group in self.param_groups for p in group["params"]]
+        self.here = [p.detach().clone() for p in parameters]
+        for p in parameters:
+            p.data.add_(p.grad, alpha=-1e-3)
+
+    def step(self, closure=None):
+        parameters = [p for group in self.param_groups for p in group["params"]]
+        for p, here in zip(parameters, self.here, strict=bool(self.here)):
+            p.data = here
+        self.here = []
+        return super().step(closure)
+
+
+@sound(None, None, checked=False, iterations=3)
+def extra_adam():
+    """The first backward passes of an iteration move both players ahead, and the second ones move them from where they were."""
+    p = setting(ExtraAdam)
+
+    def gradients():
+        p.od.zero_grad(), p.og.zero_grad()
+        fake = p.G(p.z())
+        d_loss(p.D(p.x()), p.D(fake.detach())).backward()
+        g_loss(p.D(fake)).backward(inputs=[*p.G.parameters()])
+
+    def step():
+        gradients()
+        p.og.extrapolation(), p.od.extrapolation()
+        gradients()
+        p.og.step(), p.od.step()
+
+    return p, step
+
+
 class Translator(nn.Module):
     def __init__(self):
         super().__init__()
@@ -613,7 +693,7 @@ def softmaxgan_recipe():
     return p, step
 
 
-@sound("extragradient", None, checked=False)
+@sound("extragradient", None)
 def extragradient():
     p = setting(torch.optim.SGD)
 
@@ -635,6 +715,35 @@ def extragradient():
         p.od.step(), p.og.step()
 
     return p, step
+
+
+def consensus(strength):
+    p = setting(torch.optim.SGD)
+    p.D, p.G = (nn.Sequential(net[0], nn.Tanh(), net[-1]) for net in (p.D, p.G))  # which has second derivatives
+    p.og, p.od = (torch.optim.SGD(net.parameters(), 1e-2) for net in (p.G, p.D))
+
+    def step():
+        d, g = [*p.D.parameters()], [*p.G.parameters()]
+        real, fake = p.D(p.x()), p.D(p.G(p.z()))
+        v = torch.autograd.grad(d_loss(real, fake), d, create_graph=True)
+        v += torch.autograd.grad(g_loss(fake), g, create_graph=True)
+        norm = sum(one.square().sum() for one in v) / 2
+        for one, by, further in zip(d + g, v, torch.autograd.grad(norm, d + g), strict=True):
+            one.grad = (by + strength * further).detach()
+        p.od.step(), p.og.step()
+
+    return p, step
+
+
+@sound("consensus", "r z G f DG+")
+def consensus_by_hand():
+    """Both gradients, and a tenth of the gradient of half their squared norm, as is ganexp's default."""
+    return consensus(0.1)
+
+
+@sound(None, "r z G f DG+", checked=False)
+def consensus_of_another_strength():
+    return consensus(1.0)
 
 
 @sound("joint", None)
@@ -778,6 +887,46 @@ def unrolled():
     return p, step
 
 
+@sound(None, None, checked=False)
+def weights_are_normalised_by_hand():
+    """Both players' weights have norm 1 after each iteration, and D has a penalty, so that nothing is checked."""
+    p = setting()
+
+    def step():
+        x, fake = p.x(), p.G(p.z())
+        p.od.zero_grad()
+        (d_loss(p.D(x), p.D(fake.detach())) + slope_penalty(p.D, x, fake.detach())).backward()
+        p.od.step()
+        p.og.zero_grad()
+        g_loss(p.D(fake)).backward()
+        p.og.step()
+        with torch.no_grad():
+            for one in (*p.G.parameters(), *p.D.parameters()):
+                one.copy_(one / one.norm())
+
+    return p, step
+
+
+@sound(None, None, checked=False)
+def put_back_by_data():
+    """As above, by weights that are given other memory, which is no operation; G has a further term."""
+    p = setting()
+
+    def step():
+        x, fake = p.x(), p.G(p.z())
+        here = [one.data.clone() for one in p.D.parameters()]
+        p.od.zero_grad()
+        d_loss(p.D(x), p.D(fake.detach())).backward()
+        p.od.step()
+        p.og.zero_grad()
+        (g_loss(p.D(fake)) + F.l1_loss(fake, x)).backward()
+        p.og.step()
+        for one, old in zip(p.D.parameters(), here, strict=True):
+            one.data = old + 0.5 * (one.data - old)
+
+    return p, step
+
+
 @sound("detach", None, checked=False)
 def cut():
     """A third network of features moves along G's loss."""
@@ -800,7 +949,7 @@ def cut():
     return p, step
 
 
-@sound("resample", None, checked=False)
+@sound("resample", None)
 def labels():
     """Networks that are called with labels, by name."""
     p = setting()
@@ -814,6 +963,53 @@ def labels():
         p.od.step()
         p.og.zero_grad()
         g_loss(p.D(p.G(p.z(), label=y), label=y)).backward()
+        p.og.step()
+
+    return p, step
+
+
+class Features(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.heads = nn.ModuleList([mlp(SIZE, 1), mlp(SIZE, 3)])
+
+    def forward(self, x):
+        return [(head(x), x) for head in self.heads]
+
+
+@sound("detach", DETACH, checked=False)
+def scores_with_features():
+    """D returns scores of two shapes and, beside them, what it was given."""
+    p = setting()
+    p.D = Features()
+    p.od = torch.optim.Adam(p.D.parameters(), 1e-3)
+
+    def step():
+        fake = p.G(p.z())
+        p.od.zero_grad()
+        sum(d_loss(real, score) for (real, _), (score, _) in zip(p.D(p.x()), p.D(fake.detach()), strict=True)).backward()
+        p.od.step()
+        p.og.zero_grad()
+        sum(g_loss(score) for score, _ in p.D(fake)).backward()
+        p.og.step()
+
+    return p, step
+
+
+@sound("detach", DETACH, checked=False)
+def sparse_gradients():
+    p = setting(torch.optim.SGD)
+    p.D = Labelled(SIZE, 1)
+    p.D.embedding = nn.Embedding(3, SIZE, sparse=True)
+    p.od = torch.optim.SGD(p.D.parameters(), 1e-3)
+
+    def step():
+        fake, y = p.G(p.z()), torch.randint(3, (B,))
+        p.od.zero_grad()
+        d_loss(p.D(p.x(), y), p.D(fake.detach(), y)).backward()
+        p.od.step()
+        p.og.zero_grad()
+        g_loss(p.D(fake, y)).backward()
         p.og.step()
 
     return p, step

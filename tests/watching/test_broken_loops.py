@@ -1,6 +1,7 @@
 """Broken loops: each fault is found, at a line of the loop's own file, with a remedy, and nothing else is."""
 
 import contextlib
+import inspect
 import re
 
 import pytest
@@ -20,3 +21,15 @@ def test_the_fault_is_found(name):
     assert all(re.match(r"broken\.py:\d+: ", one) for one in seen.faults)
     if {*kinds} & SPOIL or raises:
         assert seen.rule is None, "a rule is named that the loop does not follow"
+
+
+@pytest.mark.parametrize("name", ["three_mixtures", "batch_norm_under_a_penalty"])
+def test_mixtures_are_told_at_the_line_of_the_third(name):
+    make = BROKEN[name][0]
+    lines, first = inspect.getsourcelines(make)
+    (offset,) = (number for number, line in enumerate(lines) if "# the third mixture" in line)
+    _, step = make()
+    with ganexp.watch() as seen:
+        step(), step()
+    assert [(one.kind, one.place) for one in seen.faulty] == [("mixtures", f"broken.py:{first + offset}")]
+    assert seen.rule == "detach"  # a fault of the network, and not of the rule

@@ -1,32 +1,44 @@
 """ganexp's own strategies, watched from outside, are named as themselves, or as what they do beyond steps."""
 
+import copy
 import itertools
+from functools import partial
 
 import pytest
 import torch
 
 import ganexp
-from ganexp import strategies
-from ganexp.losses import Minimax
+from ganexp import strategies, wrappers
+from ganexp.losses import WGAN, Minimax, NonSaturating
 from ganexp.networks import MLPDiscriminator, MLPGenerator
+from ganexp.watching.candidates import STRATEGIES as CANDIDATES
+from ganexp.watching.rule import DIFFERENTIATE
 
 THEMSELVES = ["detach", "retain_graph", "reuse_z", "g_first", "joint", "resample", "g_first_resample"]
 NAMED = {
     **{name: getattr(strategies, name) for name in THEMSELVES},
     "one_stage": strategies.OneStage(),
-    "extragradient": strategies.Extragradient(),
-    "past_extragradient": strategies.PastExtragradient(),
+    **{name: made() for name, made in CANDIDATES.items()},
 }
-DIFFERENTIATE = ("Competitive", "Consensus", "Drift", "FollowTheRidge", "Hamiltonian", "Jare", "Lead", "Symplectic")
 
 
-def watched(strategy, iterations=3, **steps):
+def test_all_strategies_are_watched():
+    known = {*map(type, NAMED.values()), *NAMED.values()}
+    assert {getattr(strategies, name) for name in strategies.__all__} - known == {strategies.Strategy, strategies.Simultaneous}
+
+
+def gan_and_reals(loss=Minimax, optimizer=torch.optim.SGD, lr=1e-2):
     torch.manual_seed(0)
     g, d = MLPGenerator(4, (2,), width=8), MLPDiscriminator((2,), width=8)
-    optimizers = [torch.optim.SGD(one.parameters(), lr=1e-2) for one in (g, d)]
-    gan = ganexp.GAN(g, d, Minimax(), *optimizers, ganexp.Prior(4), batch_size=8)
-    reals = (ganexp.Batch(torch.randn(8, 2)) for _ in itertools.count())
-    with ganexp.watch(g, d, *optimizers) as seen:
+    optimizers = [optimizer(one.parameters(), lr=lr) for one in (g, d)]
+    gan = ganexp.GAN(g, d, loss(), *optimizers, ganexp.Prior(4), batch_size=8)
+    return gan, (ganexp.Batch(torch.randn(8, 2)) for _ in itertools.count())
+
+
+def watched(strategy, iterations=3, setting=None, **steps):
+    gan, reals = gan_and_reals(**setting or {})
+    strategy = copy.deepcopy(strategy)  # some remember what they did
+    with ganexp.watch(gan.generator, gan.discriminator, gan.optimizer_g, gan.optimizer_d) as seen:
         for _ in range(iterations):
             strategy(gan, reals, **{"d_steps": 1, "g_steps": 1, **steps})
     return seen
@@ -35,9 +47,33 @@ def watched(strategy, iterations=3, **steps):
 @pytest.mark.parametrize("name", NAMED)
 def test_named_as_itself(name):
     seen = watched(NAMED[name])
-    assert (seen.rule, {one.kind for one in seen.faulty} - {"host_waits"}) == (name, set()), seen
-    if "extragradient" not in name:
-        assert seen.difference < 1e-4, seen.checked
+    assert (seen.rule, seen.faults) == (name, []), seen
+    assert seen.difference < 1e-4, seen.checked
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("loss", [Minimax, NonSaturating, WGAN])
+@pytest.mark.parametrize("name", [one for one in NAMED if one != "competitive"])  # which refuses losses that are not zero-sum
+def test_no_wrong_name_where_steps_are_small(name, loss):
+    """With Adam at 2e-4, rounding hides some differences between rules."""
+    seen = watched(NAMED[name], setting={"loss": loss, "optimizer": torch.optim.Adam, "lr": 2e-4})
+    assert seen.rule in (name, None), seen
+    assert seen.rule or name == "drift", seen
+
+
+WRAPPED = {
+    "latent_step": wrappers.LatentStep,
+    "lookahead": partial(wrappers.Lookahead, every=1),
+    "replay": partial(wrappers.Replay, size=8),
+    "topk": partial(wrappers.TopK, gamma=0.5, every=1),
+}
+
+
+@pytest.mark.parametrize("inside", ["detach", "joint"])
+@pytest.mark.parametrize("name", WRAPPED)
+def test_a_wrapper_is_named_beside_the_strategy(name, inside):
+    seen = watched(WRAPPED[name](NAMED[inside]))
+    assert (seen.rule, seen.found.wrappers, seen.averaged) == (inside, (name,), set()), str(seen)
 
 
 @pytest.mark.slow
@@ -49,17 +85,17 @@ def test_steps_are_counted(name, steps):
     assert seen.difference < 1e-4, seen.checked
 
 
-@pytest.mark.parametrize("name", DIFFERENTIATE)
-def test_gradients_of_gradients_are_told_and_not_named(name):
-    seen = watched(getattr(strategies, name)())
+def test_a_rule_with_other_settings_is_told_as_its_class():
+    seen = watched(strategies.Consensus(gamma=0.5))
+    assert (seen.rule, seen.found.candidates) == (None, DIFFERENTIATE)
+    assert seen.checked.startswith("not told apart")
+
+
+def test_rules_that_rounding_hides_are_not_told_apart():
+    """The first iteration of `lead` has no step before it, and is that of `joint`."""
+    seen = watched(strategies.Lead(), iterations=1)
     assert seen.rule is None
-    assert "differentiates gradients" in seen.found.why
-
-
-@pytest.mark.parametrize("name", ["AlexGDA", "RungeKutta", "Unrolled"])
-def test_no_wrong_name_is_given(name):
-    strategy = getattr(strategies, name)
-    assert watched(strategy()).rule is None
+    assert "joint and lead" in seen.checked
 
 
 def test_a_rule_that_the_weights_do_not_follow_is_not_named():

@@ -1,5 +1,6 @@
 """What surrounds a loop: wrapped networks, compiled ones, players given or not, notebooks, and hooks that go away."""
 
+import contextlib
 import json
 import sys
 
@@ -9,6 +10,7 @@ from torch import nn
 
 import ganexp
 from ganexp.watching.seen import WatchedLoop
+from tests.distributed.forks import several
 from tests.watching.broken import alternating
 from tests.watching.loops import d_loss, g_loss, setting
 
@@ -16,11 +18,11 @@ from tests.watching.loops import d_loss, g_loss, setting
 def hooks():
     module, optim = torch.nn.modules.module, sys.modules["torch.optim.optimizer"]
     return (
-        len(module._global_forward_hooks),
-        len(module._global_forward_pre_hooks),
+        *(len(known) for name, known in sorted(vars(module).items()) if name.startswith("_global_forward")),
         len(optim._global_optimizer_pre_hooks),
         len(optim._global_optimizer_post_hooks),
         torch.autograd._engine_run_backward,
+        torch.autograd.graph.disable_saved_tensors_hooks,
         torch.optim.Optimizer.__init__,
     )
 
@@ -58,6 +60,28 @@ def test_wrapped_networks_are_their_players(wrap, given):
     with ganexp.watch(*(networks if given else ()), *((p.og, p.od) if given else ())) as seen:
         step(), step()
     assert (seen.rule, seen.trace, seen.faults) == ("detach", "z G r f' D+ f G+", []), str(seen)
+    assert seen.json()["compiled"] == (wrap is not Wrapped)
+
+
+def test_compiled_networks_run_uncompiled_while_they_are_watched():
+    """Torch compiles nothing where operations are looked at; the report says so, and counts what it sees."""
+    ran = []
+
+    def backend(graph, inputs):
+        return lambda *given: (ran.append(1), graph(*given))[1]
+
+    p = setting()
+    p.G, p.D = (torch.compile(one, backend=backend) for one in (p.G, p.D))
+    _, step = alternating(p)
+    with ganexp.watch() as seen:
+        step(), step()
+    assert not ran
+    step()
+    assert ran
+    with ganexp.watch() as plain:
+        usual = alternating(setting())[1]
+        usual(), usual()
+    assert seen.operations == plain.operations
 
 
 def test_an_optimiser_that_is_made_while_watching_is_found():
@@ -86,29 +110,7 @@ def test_a_report_is_text_json_and_html():
     shown = seen._repr_mimebundle_()
     assert shown["text/plain"] == str(seen)
     assert json.loads(json.dumps(shown["application/json"]))["rule"] == "detach"
-    assert "<pre>" in shown["text/html"]
-
-
-def test_costs_name_what_is_thrown_away():
-    """The textbook loop fills D's gradients in G's step; with `inputs=`, it does not."""
-    _, step = alternating(setting())
-    with ganexp.watch() as seen:
-        step(), step()
-    assert [one.what for one in seen.costs if "thrown away" in one.remark] == ["bDG"]
-    assert all(one.ms > 0 for one in seen.costs)
-
-
-def test_operations_are_counted_as_in_closed_form():
-    """Of the 9d + 3g of the textbook loop, d are thrown away: the gradients by D's weights in G's step."""
-    p, step = alternating(setting())
-    with ganexp.watch() as seen:
-        step(), step()
-    g, d = (2 * 8 * sum(one.weight.numel() for one in net if isinstance(one, nn.Linear)) for net in (p.G, p.D))
-    first = 2 * 8 * p.D[0].weight.numel(), 2 * 8 * p.G[0].weight.numel()
-    forward = g + 3 * d
-    backward = 2 * (2 * d - first[0]) + 2 * d + (2 * g - first[1])  # no gradients by what is given
-    assert sum(one.operations for one in seen.costs) == forward + backward
-    assert sum(one.wasted for one in seen.costs) == d
+    assert "<pre" in shown["text/html"]
 
 
 NORMALIZED = {"new": nn.utils.parametrizations.spectral_norm, "old": nn.utils.spectral_norm}
@@ -144,3 +146,72 @@ def test_clipped_gradients_are_told_and_do_not_cost_the_name():
         step(), step()
     assert (seen.rule, seen.difference, seen.faults) == ("detach", None, []), str(seen)
     assert "clipping" in seen.checked
+
+
+def swa(p, copy):
+    copy.update_parameters(p.G)
+
+
+def by(change):
+    def move(p, copy):
+        with torch.no_grad():
+            for slow, fast in zip(copy.module.parameters(), p.G.parameters(), strict=True):
+                change(slow, fast)
+
+    return move
+
+
+AVERAGES = {
+    "AveragedModel": swa,
+    "lerp_": by(lambda slow, fast: slow.lerp_(fast, 0.1)),
+    "add_": by(lambda slow, fast: slow.mul_(0.9).add_(fast, alpha=0.1)),
+    "add_ a product": by(lambda slow, fast: slow.data.mul_(0.9).add_(0.1 * fast.data)),
+    "copy_ a mean": by(lambda slow, fast: slow.copy_(fast.lerp(slow, 0.9))),
+    "copy_ a sum": by(lambda slow, fast: slow.data.copy_(0.9 * slow.data + 0.1 * fast.data)),
+}
+
+
+@pytest.mark.parametrize("how", AVERAGES)
+def test_an_average_of_weights_is_told(how):
+    p, step = alternating(setting())
+    copy = torch.optim.swa_utils.AveragedModel(p.G, multi_avg_fn=torch.optim.swa_utils.get_ema_multi_avg_fn(0.9))
+    with ganexp.watch() as seen:
+        for _ in range(3):
+            step()
+            AVERAGES[how](p, copy)
+    assert (seen.rule, seen.averaged, seen.found.wrappers) == ("detach", {"G"}, ()), str(seen)
+    assert seen.difference == 0
+
+
+def test_a_copy_of_weights_is_no_average():
+    p, step = alternating(setting())
+    copy = [one.detach().clone() for one in p.G.parameters()]
+    with ganexp.watch() as seen:
+        for _ in range(2):
+            step()
+            for kept, one in zip(copy, p.G.parameters(), strict=True):
+                kept.copy_(one.detach())
+    assert seen.averaged == set()
+
+
+def shared(processes):
+    """Run a loop of two wrapped networks, watched and not, and return the report with whether the weights end alike."""
+
+    def ended(watch):
+        p = setting()
+        p.G, p.D = (nn.parallel.DistributedDataParallel(one) for one in (p.G, p.D))
+        torch.manual_seed(processes.rank)
+        _, step = alternating(p)
+        with ganexp.watch() if watch else contextlib.nullcontext() as seen:
+            step(), step()
+        step()
+        return seen, [*p.G.parameters(), *p.D.parameters()]
+
+    (seen, ends), (_, plain) = ended(True), ended(False)
+    return seen.rule, seen.trace, seen.faults, seen.difference, all(map(torch.equal, ends, plain))
+
+
+def test_two_processes_are_watched_each_by_itself(tmp_path):
+    """Gradients are averaged over both, so that one of them alone does not repeat the updates."""
+    for rule, trace, faults, difference, alike in several(2, shared, tmp_path):
+        assert (rule, trace, faults, difference, alike) == ("detach", "z G r f' D+ f G+", [], None, True)

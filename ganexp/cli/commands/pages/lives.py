@@ -5,6 +5,7 @@ from matplotlib.patches import Patch
 
 from ganexp.watching import WatchedLoop
 from ganexp.watching.events import Gradient, NetworkPass
+from ganexp.watching.report import short
 from ganexp.watching.trace import lettered
 
 COLORS = {"G": "tab:green", "r": "tab:blue", "f": "tab:orange", "p": "tab:purple"}
@@ -26,7 +27,8 @@ def lives(seen: WatchedLoop) -> Figure:
             axes.barh(line, max(ends) - place, left=place + 0.5, height=0.55, color=color, alpha=0.75)
     axes.set_xticks([i + 0.5 for i in range(len(marks))], [text for _, text in marks], family="monospace", fontsize=9)
     axes.set(xlim=(0, len(marks) + 0.3), ylim=(len(passes) - 0.4, -0.6), yticks=[])
-    axes.set_title(seen.rule or "no rule of ganexp's", loc="left", fontsize=10, family="monospace")
+    name = seen.rule or "no rule of ganexp's"
+    axes.set_title(f"{name}, {short(seen.activations)}B kept at the peak", loc="left", fontsize=10, family="monospace")
     axes.grid(axis="x", color="0.9")
     axes.set_axisbelow(True)
     axes.spines[["top", "right", "left"]].set_visible(False)

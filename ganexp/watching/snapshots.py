@@ -1,0 +1,59 @@
+"""What the check of a name starts from and compares with: networks before the first pass, and weights after each round."""
+
+import copy
+
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from ganexp.watching.events import Player
+from ganexp.watching.players import Players, unwrapped
+
+ROUNDS = 4
+"""How many are kept: two iterations of a rule that looks ahead by steps."""
+
+
+class Snapshots:
+    """Copies of networks, and weights after each of the first rounds.
+
+    A round ends where the player that began moves again after another: it is an iteration, or the look ahead in one. `copies`
+    has for each network a copy before its first pass and a copy of its optimiser, or None if they have none; `ends` has for
+    each round the number of events until then and the weights of each player, on the CPU.
+    """
+
+    def __init__(self, players: Players) -> None:
+        self.players = players
+        self.copies: dict[nn.Module, tuple[nn.Module, Optimizer] | None] = {}
+        self.ends: list[tuple[int, dict[int, list[Tensor]]]] = []
+        self._moved: list[Player] = []
+
+    @property
+    def done(self) -> bool:
+        """Whether all rounds are kept."""
+        return len(self.ends) >= ROUNDS
+
+    def before_pass(self, network: nn.Module, player: Player) -> None:
+        """Copy a network that has not been seen, and its optimiser, tied to one another as they are."""
+        network = unwrapped(network)
+        if self.done or network in self.copies:
+            return
+        try:
+            self.copies[network] = copy.deepcopy((network, player.optimizer)) if player.optimizer else None
+        except Exception:  # anything may be in a module; then nothing is checked
+            self.copies[network] = None
+
+    def before_step(self, player: Player, events: int) -> None:
+        """End a round where its first player moves again after another."""
+        if not self.done and any(one is not player for one in self._moved) and player is self._moved[0]:
+            self.end(events)
+        self._moved.append(player)
+
+    def end(self, events: int) -> None:
+        """Keep the weights as they are after so many events."""
+        if not self.done and self._moved:
+            weights = {n: [p.detach().to("cpu", copy=True) for p in one.parameters()] for n, one in self.players.items()}
+            self.ends.append((events, weights))
+            self._moved.clear()
+
+    def after(self, events: int) -> dict[int, list[Tensor]] | None:
+        """Return the weights at the end of the round that so many events belong to."""
+        return next((weights for number, weights in self.ends if number >= events), None)
