@@ -28,7 +28,7 @@ INTEGERS = (
 CHOICES = ("precision", "prior", "device", "on_divergence", "logger.wandb.mode", "feed", "cuda_graph", "channels_last")
 NULLABLE = {"g_batch", "moving", "init_from"}
 """Keys with tests of their own, of which some of what is tried here is right."""
-SWITCHES = {"redundant_gradients", "deterministic", "compile", "flip", "conditional"}
+SWITCHES = {"redundant_gradients", "term_gradients", "deterministic", "compile", "flip", "conditional"}
 WORDS = st.text(string.ascii_lowercase + "_", min_size=1, max_size=12)
 JUNK = st.text(string.printable.replace("\n", "").replace("\r", ""), min_size=1, max_size=15)
 NESTED = (
