@@ -12,6 +12,7 @@ from filelock import FileLock
 
 from ganexp import build
 from ganexp.cli.commands import features
+from ganexp.config.check import check
 from ganexp.config.evaluation import classifier_file
 from ganexp.data import Digits
 from ganexp.evaluation import Classifier
@@ -359,3 +360,27 @@ def test_a_run_is_evaluated_anew_without_its_classifier(counted, tmp_path):
     (result,) = json.loads(page.with_suffix(".json").read_text())["results"]
     row = json.loads((tmp_path / "run" / "metrics.jsonl").read_text().splitlines()[-1])
     assert result["figures"]["eval/density"]["value"] == row["eval/density"]
+
+
+def test_a_perceptual_term_looks_through_the_classifier_of_the_images_themselves(counted, tmp_path):
+    settings = ("dataset=self", "dataset.of.image_size=16", "dataset.hold_out=297", "generator=vq", "generator.width=4")
+    settings += ("discriminator=patch", "discriminator.width=2", "discriminator.layers=1", "term=[perceptual]")
+    trainer = build(
+        composed(*settings, "logger=[]", "device=cpu", "batch_size=4", "iterations=2", "log_every=1"), tmp_path / "run"
+    )
+    assert counted.read_text() == "digits 1\n"
+    distance = trainer.gan.terms["perceptual"].distance
+    x, y = (torch.rand(3, 1, 16, 16, generator=torch.Generator().manual_seed(i)) * 2 - 1 for i in range(2))
+    seen, wanted = (x, y), torch.zeros(3)
+    for convolution, norm in ((0, 1), (3, 4), (6, 7)):
+        layers = distance.classifier.layers
+        seen = [layers[norm](layers[convolution](one)).relu() for one in seen]
+        wanted += (seen[0] - seen[1]).square().flatten(1).mean(1) / 3
+    torch.testing.assert_close(distance(x, y), wanted, rtol=1e-5, atol=1e-7)
+    trainer.fit()
+    assert not any(one.requires_grad for one in distance.classifier.parameters())
+
+
+def test_a_perceptual_term_of_data_without_classes_is_refused():
+    with pytest.raises(UserError, match=r"term\.perceptual\.network=vgg"):
+        check(composed("dataset=self", "dataset@dataset.of=fake", "generator=vq", "discriminator=patch", "term=[perceptual]"))

@@ -96,6 +96,21 @@ def test_lpips_is_the_papers_formula(network, channels, tmp_path):
     assert measure.figures(x, x).abs().max() < 1e-7
 
 
+@pytest.mark.parametrize("channels", [1, 3])
+def test_lpips_to_train_on_is_lpips_and_has_its_gradient(channels, tmp_path):
+    written("alex", tmp_path / "weights.pth")
+    measure = LPIPS(weights=str(tmp_path / "weights.pth"))
+    x, y = (images(one[:2, :channels]).float() for one in (X, Y))
+    distance = measure.differentiable(torch.device("cpu"))
+    torch.testing.assert_close(distance(x, y), measure.figures(x, y), rtol=1e-5, atol=1e-7)
+    x = x.clone().requires_grad_()
+    (gradient,) = torch.autograd.grad(distance(x, y).sum(), x)
+    along = gradient / gradient.norm()
+    with torch.no_grad():
+        ends = [distance(x + sign * 3e-2 * along, y).sum().item() for sign in (1, -1)]
+    assert (ends[0] - ends[1]) / 6e-2 == pytest.approx(gradient.norm().item(), rel=3e-2)
+
+
 def test_the_learnt_weights_are_the_authors_and_nothing_is_downloaded(tmp_path, monkeypatch):
     monkeypatch.setattr("urllib.request.urlopen", lambda *_, **__: pytest.fail("the network was touched"))
     monkeypatch.setattr(torch.hub, "get_dir", lambda: str(tmp_path))
