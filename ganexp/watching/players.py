@@ -40,7 +40,9 @@ class Players(dict[int, Player]):
                 self.own(one)
 
     def own(self, optimizer: Optimizer, role: str = "") -> None:
-        """Note what an optimiser moves, and where that lies now."""
+        """Note what an optimiser moves, and where that lies now; weights on the meta device do not exist, and are left out."""
+        if any(p.is_meta for group in optimizer.param_groups for p in group["params"]):
+            return
         player = self.setdefault(id(optimizer), Player(optimizer, role))
         for place in [place for place, owner in self.memory.items() if owner == id(optimizer)]:
             del self.memory[place]  # the memory of weights that lie elsewhere now may serve others

@@ -123,9 +123,14 @@ class Recorder:
 
     def stop(self) -> None:
         """Take every hook away."""
-        self.snapshots.end(len(self.events))
+        try:
+            self.snapshots.end(len(self.events))
+        finally:
+            self._leave()
         if torch.distributed.is_available() and torch.distributed.is_initialized() and torch.distributed.get_world_size() > 1:
             self.unlike = "gradients are averaged over processes, of which this is one"
+
+    def _leave(self) -> None:
         self.activations.__exit__()
         self.flow.__exit__(None, None, None)
         while self._away:

@@ -36,6 +36,28 @@ def test_nothing_is_left_behind_even_by_a_loop_that_fails():
     assert not p.D[0]._forward_hooks
 
 
+def test_nothing_is_left_behind_where_a_report_cannot_begin(monkeypatch):
+    before = hooks()
+    _, step = alternating(setting())
+    monkeypatch.setattr("ganexp.watching.snapshots.Snapshots.end", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError), ganexp.watch():
+        step()
+    assert hooks() == before
+
+
+def test_weights_that_do_not_exist_are_nobodys():
+    with torch.device("meta"):
+        network = nn.Linear(2, 2)
+    dry = torch.optim.SGD(network.parameters())
+    _, step = alternating(setting())
+    with ganexp.watch() as seen:
+        for _ in range(2):
+            step()
+            dry.step()
+    assert seen.rule == "detach"
+    assert not seen.faults
+
+
 class Wrapped(nn.Module):
     """Called as DistributedDataParallel calls what it wraps; its class has that name."""
 
