@@ -64,6 +64,7 @@ class Facts:
         own_terms: The names of the terms that G itself computes.
         last_layer: Whether G says which weight its last layer has.
         batch_norm: Whether D has batch norm.
+        augmented: Whether an augmentation changes the images that D scores.
         against: The part of the data that generated samples are compared with: `train`, or `test`, which is held out.
         styles: Whether G makes its samples from styles.
         two_way: Whether G is two translators, from each of two sets to the other.
@@ -98,6 +99,7 @@ class Facts:
     own_terms: tuple[str, ...] = ()
     last_layer: bool = False
     batch_norm: bool = False
+    augmented: bool = False
     against: str = "train"
     styles: bool = False
     two_way: bool = False

@@ -240,6 +240,7 @@ def _with_parts(choices: Choices, facts: Facts, parts: Parts, networks: tuple[nn
         batch_norm=discriminator is not None and contract.has_batch_norm(discriminator),
         styles=declared_g.styles,
         two_way=declared_g.two_way,
+        augmented=not parts.augment.keeps_images,
     )
 
 

@@ -6,7 +6,7 @@ from typing import Annotated
 import torch
 from annotated_types import Ge, Gt, Lt
 from torch import nn
-from torch.optim import SGD, Adam, RMSprop
+from torch.optim import SGD, Adam, AdamW, RMSprop
 
 from ganexp.ranges import checked
 
@@ -31,9 +31,33 @@ def adam(
     every second column, or has no memory, on the meta device.
     """
     moved = list(parameters)
-    flat = all(torch.empty_like(p, device="meta").stride() == p.stride() and not p.is_meta for p in moved)
     first, second = map(float, betas)  # Adam refuses an integer 0 beside a 0.99
-    return Adam(moved, lr=lr, betas=(first, second), eps=eps, weight_decay=weight_decay, fused=fused and flat)
+    return Adam(moved, lr=lr, betas=(first, second), eps=eps, weight_decay=weight_decay, fused=fused and _are_flat(moved))
+
+
+@checked
+def adamw(
+    parameters: Iterable[nn.Parameter],
+    *,
+    lr: Annotated[float, Gt(0)] = 2e-4,
+    betas: tuple[Decay, Decay] = (0.5, 0.999),
+    eps: Annotated[float, Gt(0)] = 1e-8,
+    weight_decay: Annotated[float, Ge(0)] = 1e-2,
+    fused: bool = True,
+) -> AdamW:
+    """Adam with decoupled weight decay, θ ← (1 − ηλ)θ before its step (Loshchilov & Hutter 2019, algorithm 2).
+
+    Parameters of less than two dimensions do not decay: biases, and the gains of norms. `fused` is as for `adam`.
+    """
+    moved = list(parameters)
+    first, second = map(float, betas)
+    groups = [
+        {"params": [p for p in moved if p.dim() > 1], "weight_decay": weight_decay},
+        {"params": [p for p in moved if p.dim() < 2], "weight_decay": 0.0},
+    ]
+    return AdamW(
+        [group for group in groups if group["params"]], lr=lr, betas=(first, second), eps=eps, fused=fused and _are_flat(moved)
+    )
 
 
 @checked
@@ -59,3 +83,8 @@ def sgd(
 ) -> SGD:
     """Stochastic gradient descent, with momentum; for a momentum below 0 see `NegativeMomentum`."""
     return SGD(parameters, lr=lr, momentum=momentum, weight_decay=weight_decay, foreach=True)
+
+
+def _are_flat(parameters: list[nn.Parameter]) -> bool:
+    """Return whether parameters are flat arrays in memory."""
+    return all(torch.empty_like(p, device="meta").stride() == p.stride() and not p.is_meta for p in parameters)

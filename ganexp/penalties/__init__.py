@@ -1,7 +1,9 @@
 """Penalties on both networks, and constraints on D's weights: the terms of the objectives besides the loss."""
 
 from ganexp.batch import Discriminator, read
+from ganexp.penalties.approximate import ApproximateR1, ApproximateR1R2, ApproximateR2
 from ganexp.penalties.base import NoPenalty, Penalty, Seen
+from ganexp.penalties.centring import Centring
 from ganexp.penalties.consistency import BalancedConsistency, Consistency, LatentConsistency
 from ganexp.penalties.gradients import R1, R1R2, R2, DivergencePenalty, Dragan, GradientPenalty, LipschitzPenalty, OneCentred
 from ganexp.penalties.lazy import Lazy
@@ -14,7 +16,11 @@ __all__ = [
     "R1",
     "R1R2",
     "R2",
+    "ApproximateR1",
+    "ApproximateR1R2",
+    "ApproximateR2",
     "BalancedConsistency",
+    "Centring",
     "Consistency",
     "Discriminator",
     "DivergencePenalty",

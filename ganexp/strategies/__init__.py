@@ -18,6 +18,7 @@ from ganexp.strategies.extragradient import Extragradient
 from ganexp.strategies.follow_the_ridge import FollowTheRidge
 from ganexp.strategies.g_first import g_first
 from ganexp.strategies.g_first_resample import g_first_resample
+from ganexp.strategies.g_first_reuse_z import g_first_reuse_z
 from ganexp.strategies.hamiltonian import Hamiltonian
 from ganexp.strategies.jare import Jare
 from ganexp.strategies.joint import joint
@@ -52,6 +53,7 @@ __all__ = [
     "detach",
     "g_first",
     "g_first_resample",
+    "g_first_reuse_z",
     "joint",
     "resample",
     "retain_graph",

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from ganexp.losses import Loss
-from ganexp.strategies import detach, g_first, g_first_resample, joint, resample, retain_graph, reuse_z
+from ganexp.strategies import detach, g_first, g_first_resample, g_first_reuse_z, joint, resample, retain_graph, reuse_z
 from ganexp.watching.again import Again, again, unfit
 from ganexp.watching.events import Event, NetworkPass, Write
 from ganexp.watching.iterations import Story, Update
@@ -20,7 +20,10 @@ from ganexp.watching.recorder import Recorder
 from ganexp.watching.rule import Rule
 
 STRATEGIES: dict[str, Callable[..., None]] = {
-    **{one.__name__: one for one in (detach, g_first, g_first_resample, joint, resample, retain_graph, reuse_z)},
+    **{
+        one.__name__: one
+        for one in (detach, g_first, g_first_resample, g_first_reuse_z, joint, resample, retain_graph, reuse_z)
+    },
     "one_stage": joint,  # the same updates, without a condition on the loss
 }
 """What can be checked, by name."""

@@ -7,7 +7,20 @@ from ganexp.wrappers.lookahead import Lookahead
 from ganexp.wrappers.loss_change import LossChange
 from ganexp.wrappers.pretrain import Pretrain
 from ganexp.wrappers.replay import Replay
+from ganexp.wrappers.skip import Skip
 from ganexp.wrappers.step_counts import Balanced, WarmUp
 from ganexp.wrappers.topk import TopK
 
-__all__ = ["Anchoring", "Balanced", "LatentStep", "Lookahead", "LossChange", "Pretrain", "Replay", "TopK", "WarmUp", "Wrapper"]
+__all__ = [
+    "Anchoring",
+    "Balanced",
+    "LatentStep",
+    "Lookahead",
+    "LossChange",
+    "Pretrain",
+    "Replay",
+    "Skip",
+    "TopK",
+    "WarmUp",
+    "Wrapper",
+]

@@ -65,7 +65,7 @@ LINE, DASHED, DOTTED, MIXED = (), (7, 4), (2, 3), (10, 3, 2, 3)
 SHOWN = (
     Shown("joint", ORANGE, LINE, "both networks step from the same point", also=("one_stage", "g_first")),
     Shown("detach", BLUE, LINE, "D steps, then G answers", also=("resample", "retain_graph", "reuse_z")),
-    Shown("g_first_resample", BLUE, DASHED, "G steps, then D answers"),
+    Shown("g_first_resample", BLUE, DASHED, "G steps, then D answers", also=("g_first_reuse_z",)),
     Shown(
         "alex_gda", BLUE, DOTTED, "D steps, G answers as if D had gone further", Coefficient("gamma", "γ", 0.0, 3.0, 0.25, 2.0)
     ),

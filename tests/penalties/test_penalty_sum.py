@@ -11,6 +11,7 @@ from ganexp.penalties import (
     R1,
     R1R2,
     R2,
+    ApproximateR1R2,
     DivergencePenalty,
     Dragan,
     GradientPenalty,
@@ -96,7 +97,7 @@ def test_what_does_not_fit_is_refused_in_a_sentence(overrides, said):
 
 
 FLAT, STEEP, EITHER = (
-    (R1, R2, R1R2, DivergencePenalty),
+    (R1, R2, R1R2, ApproximateR1R2, DivergencePenalty),
     (OneCentred, Dragan, GradientPenalty),
     (Spectral, Orthogonal, NoPenalty),
 )

@@ -9,7 +9,7 @@ from torch.optim.lr_scheduler import CosineAnnealingLR, LinearLR, ReduceLROnPlat
 
 from ganexp import Step, strategies
 from ganexp.batch import Batch
-from ganexp.optimizers import NegativeMomentum, NormalizedSGD, OptimisticAdam, adam, rmsprop, sgd
+from ganexp.optimizers import ComplexMomentum, Muon, NegativeMomentum, NormalizedSGD, OptimisticAdam, adam, adamw, rmsprop, sgd
 from ganexp.schedules import Cosine, Linear, Stalled
 from ganexp.training.cuda_graph import Recorded, reason_against
 from tests.tiny import CASES, STRATEGIES, descend, real_batches, state, tiny_gan
@@ -109,6 +109,9 @@ def stepped(optimizer, rates):
         OptimisticAdam,
         NegativeMomentum,
         NormalizedSGD,
+        Muon,
+        ComplexMomentum,
+        adamw,
         torch.optim.AdamW,
     ],
 )

@@ -103,6 +103,11 @@ TRACES = {
         "z G [r] f G+ z G r f D+ z G r f D+",
         "z G [r] f G+ z G [r] f G+ z G r f D+",
     ),
+    "g_first_reuse_z": (
+        "z G [r] f G+ G r f D+",
+        "z G [r] f G+ G r f D+ z G r f D+",
+        "z G [r] f G+ z G [r] f G+ G r f D+",
+    ),
     # of those that differentiate both gradients, only the steps of both networks do; the first iteration of
     # past_extragradient has no past to look ahead along
     **dict.fromkeys(

@@ -10,7 +10,7 @@ from torch.func import functional_call
 
 from ganexp import strategies
 from ganexp.losses import WGAN, Loss
-from ganexp.optimizers import NegativeMomentum
+from ganexp.optimizers import ComplexMomentum, NegativeMomentum
 from ganexp.strategies.simultaneous import simultaneous
 from ganexp.strategies.steps import looking_ahead
 from ganexp.streams import stream
@@ -83,6 +83,11 @@ RATES = [
     (strategies.Extragradient(), lambda eta: math.sqrt(1 - eta**2 + eta**4), 2),
     (strategies.Extragradient(ahead=2.5, same_batch=True), lambda eta: math.sqrt((1 - 2.5 * eta**2) ** 2 + eta**2), 2),
     (strategies.PastExtragradient(), lambda eta: np.abs(np.roots([1, 2j * eta - 1, -1j * eta])).max(), 4),
+    (
+        strategies.PastExtragradient(decay=0.6),  # (z, m) → (z − ημ(z − ηm), 0.6m + 0.4μ(z − ηm)), with μ = i
+        lambda eta: np.abs(np.roots([1, 1.4j * eta - 1.6, 0.6 - 1j * eta])).max(),
+        4,
+    ),
     (strategies.Consensus(gamma=2.0), lambda eta: math.sqrt((1 - 2 * eta) ** 2 + eta**2), 2),
     (strategies.Symplectic(strength=0.5), lambda eta: math.sqrt((1 - 0.5 * eta) ** 2 + eta**2), 2),
     (strategies.Competitive(), lambda eta: 1 / math.sqrt(1 + eta**2), 2),
@@ -104,6 +109,18 @@ def test_the_known_rate_on_the_bilinear_game(rule, known, order, eta):
     make = NegativeMomentum if momentum < 0 else torch.optim.SGD
     gan = dirac_gan(WGAN(), lambda parameters, lr: make(parameters, lr=eta, momentum=momentum))
     assert radius(steps_of(copy.deepcopy(rule), gan, 12), order) == pytest.approx(known(eta), rel=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("angle", "eta", "contracts"), [(0.0, 0.1, False), (math.pi / 8, 0.1, True), (math.pi / 8, 0.3, False), (1.2, 0.3, True)]
+)
+def test_the_rate_of_complex_momentum_on_the_bilinear_game(angle, eta, contracts):
+    """That of the linear map of the velocity's two parts and a point, for simultaneous steps; v has the eigenvalue i."""
+    r, s = 0.8 * math.cos(angle), 0.8 * math.sin(angle)
+    known = np.abs(np.linalg.eigvals([[r, -s, -1j], [s, r, 0], [eta * r, -eta * s, 1 - 1j * eta]])).max()
+    gan = dirac_gan(WGAN(), lambda parameters, lr: ComplexMomentum(parameters, lr=eta, momentum=0.8, angle=angle))
+    assert radius(steps_of(strategies.joint, gan, 18), 6 if angle else 4) == pytest.approx(known, rel=1e-6)
+    assert (known < 1) == contracts
 
 
 class Saddle(Slope):
@@ -259,6 +276,17 @@ def past_extragradient(game):
     game.past = game.v(game.w())
     game.put(w)
     game.move(game.past)
+
+
+@by_hand(strategies.PastExtragradient(decay=0.6))
+def averaged_extragradient(game):
+    w = game.draw()
+    if game.past is not None:
+        game.move(game.past)
+    there = game.v(game.w())
+    game.past = there if game.past is None else 0.6 * game.past + 0.4 * there
+    game.put(w)
+    game.move(there)
 
 
 @by_hand(strategies.Consensus(gamma=0.3))

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from ganexp import strategies
+from ganexp.optimizers import Muon, adamw
 from ganexp.streams import stream
 from tests.tiny import BATCH, CASES, KINDS, LATENT, STRATEGIES, UNHELD, derivative, real_batches, state, tiny_gan, train
 
@@ -130,6 +131,17 @@ def plain_g_first_resample(loop, d_steps, g_steps):
         loop.d_on_new_fakes()
 
 
+def plain_g_first_reuse_z(loop, d_steps, g_steps):
+    for _ in range(g_steps - 1):
+        loop.g_on_new_fakes(loop.x_for_g())
+    x, z = loop.x(), loop.z()
+    loop.descend_g(loop.loss_g(loop.D(x), loop.D(loop.G(z))))
+    fake = loop.G(z).detach()
+    loop.descend_d(loop.loss_d(loop.D(x), loop.D(fake), x, fake))
+    for _ in range(d_steps - 1):
+        loop.d_on_new_fakes()
+
+
 def plain_joint(loop, d_steps, g_steps):
     for i in range(max(d_steps, g_steps)):
         if i < d_steps and i < g_steps:
@@ -189,6 +201,20 @@ def test_strategy_equals_plain_loop(strategy, loss, steps):
         PLAIN[strategy](loop, d_steps, g_steps)
         loop.end_iteration()
     torch.testing.assert_close(state(gan), state(loop.gan), rtol=1e-11, atol=1e-10 if loss in UNHELD else 1e-12)
+
+
+@pytest.mark.parametrize("make", [adamw, Muon])
+@pytest.mark.parametrize("strategy", sorted(PLAIN))
+def test_loops_with_other_optimizers_are_the_strategies_too(strategy, make):
+    loop, gan, reals = PlainLoop("nonsaturating"), tiny_gan(CASES["nonsaturating"]), real_batches()
+    for one in (gan, loop.gan):
+        for moved, network in ((one._g, one.generator), (one._d, one.discriminator)):
+            moved.optimizer = make(network.parameters(), lr=0.02, weight_decay=0.1, eps=1e-3)
+    loop.opt_g, loop.opt_d = loop.gan.optimizer_g, loop.gan.optimizer_d
+    for _ in range(5):
+        STRATEGIES[strategy](gan, reals, d_steps=2, g_steps=2)
+        PLAIN[strategy](loop, 2, 2)
+    torch.testing.assert_close(state(gan), state(loop.gan), rtol=1e-8, atol=1e-9)
 
 
 def with_spectral_norm(network):

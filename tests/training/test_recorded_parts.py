@@ -22,6 +22,7 @@ PARTS = [
     ["accumulate=2", "generator.batch_norm=false"],
     ["penalty=spectral"],
     ["penalty=dragan"],
+    ["penalty=[approx_r1r2,centring]", "penalty.approx_r1r2.share=0.5", "penalty.approx_r1r2.every=2"],
     ["penalty=[r1,orthogonal]"],
     ["penalty=[r1]", "penalty.r1.every=3"],
     ["wrapper=[lookahead]", "wrapper.lookahead.every=2"],

@@ -30,6 +30,8 @@ CASES = {
     "began": "loss=began generator=began discriminator=began dataset.image_size=16",
     "lazy penalty": "penalty=dragan penalty.dragan.every=2 d_steps=3",
     "several penalties": "penalty=[dragan,wgan_lp] penalty.wgan_lp.every=2",
+    "approximate penalties": "penalty=[approx_r1r2,centring] penalty.approx_r1r2.every=2 d_steps=3",
+    "averaged past": "strategy=past_extragradient strategy.decay=0.9",
     "diffaugment": "augment=diffaugment penalty=r1",
     "ada": "augment=ada augment.target=-0.9 augment.images=100 d_steps=3",
     "clipping": "loss=wgan g_steps=2",
@@ -43,6 +45,7 @@ CASES = {
     "warm-up": "wrapper=[topk,warm_up] wrapper.topk.nu=0.5 wrapper.warm_up.first=2 wrapper.warm_up.every=7 "
     "wrapper.warm_up.many=3",
     "balanced": "wrapper=[balanced] wrapper.balanced.bound=0.55 wrapper.balanced.window=3",
+    "skip": "wrapper=[skip] d_steps=2",
     "without ema": "average=none",
     "uniform average": "average=uniform average.start=3",
     "spectral norm": f"{DCGAN} discriminator.spectral_norm=true",

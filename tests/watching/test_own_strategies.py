@@ -14,7 +14,7 @@ from ganexp.networks import MLPDiscriminator, MLPGenerator
 from ganexp.watching.candidates import STRATEGIES as CANDIDATES
 from ganexp.watching.rule import DIFFERENTIATE
 
-THEMSELVES = ["detach", "retain_graph", "reuse_z", "g_first", "joint", "resample", "g_first_resample"]
+THEMSELVES = ["detach", "retain_graph", "reuse_z", "g_first", "joint", "resample", "g_first_resample", "g_first_reuse_z"]
 NAMED = {
     **{name: getattr(strategies, name) for name in THEMSELVES},
     "one_stage": strategies.OneStage(),

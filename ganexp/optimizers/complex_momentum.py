@@ -1,0 +1,60 @@
+"""Heavy ball with a complex momentum."""
+
+import math
+from collections.abc import Iterable
+from typing import Annotated, Any
+
+import torch
+from annotated_types import Ge, Gt, Le, Lt
+from torch import nn
+from torch.optim import Optimizer
+
+from ganexp.optimizers.rates import add_scaled_
+from ganexp.ranges import checked
+
+
+class ComplexMomentum(Optimizer):
+    """v ← β v − g, θ ← θ + η Re v, with β = |β| e^{iφ} (Lorraine et al. 2022, algorithm 1).
+
+    An angle φ of 0 is the heavy ball, and one of π the heavy ball with a negative momentum. Angles between the two make
+    simultaneous descent contract on bilinear games, where no real momentum does.
+
+    Args:
+        parameters: What is optimised.
+        lr: η.
+        momentum: |β|.
+        angle: φ in radians; the authors take π/8 for GANs.
+    """
+
+    reads_rate_on_device = True
+
+    @checked
+    def __init__(
+        self,
+        parameters: Iterable[nn.Parameter],
+        *,
+        lr: Annotated[float, Gt(0)] = 1e-2,
+        momentum: Annotated[float, Ge(0), Lt(1)] = 0.8,
+        angle: Annotated[float, Ge(0), Le(math.pi)] = math.pi / 8,
+    ) -> None:
+        super().__init__(parameters, {"lr": lr, "momentum": momentum, "angle": angle})
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> None:  # type: ignore[override]
+        """Move every parameter that has a gradient."""
+        for group in self.param_groups:
+            moving = [p for p in group["params"] if p.grad is not None]
+            if not moving:  # all of the group is frozen, and torch's multi-tensor functions take no empty list
+                continue
+            for p in moving:
+                if not self.state[p]:
+                    self.state[p].update(real=torch.zeros_like(p), imaginary=torch.zeros_like(p))
+            real, imaginary = ([self.state[p][part] for p in moving] for part in ("real", "imaginary"))
+            cosine, sine = (group["momentum"] * of(group["angle"]) for of in (math.cos, math.sin))
+            turned = torch._foreach_mul(real, sine)
+            torch._foreach_mul_(real, cosine)
+            torch._foreach_add_(real, imaginary, alpha=-sine)
+            torch._foreach_sub_(real, [p.grad for p in moving])
+            torch._foreach_mul_(imaginary, cosine)
+            torch._foreach_add_(imaginary, turned)
+            add_scaled_(moving, real, group["lr"])

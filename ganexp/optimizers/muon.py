@@ -1,0 +1,117 @@
+"""Orthogonal steps for matrices, Adam's for everything else."""
+
+import math
+from collections.abc import Iterable
+from typing import Annotated, Any
+
+import torch
+from annotated_types import Ge, Gt, Lt
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from ganexp.optimizers.rates import add_scaled_
+from ganexp.ranges import checked
+
+Decay = Annotated[float, Ge(0), Lt(1)]
+COEFFICIENTS = 3.4445, -4.7750, 2.0315
+ITERATIONS = 5
+
+
+class Muon(Optimizer):
+    """θ ← (1 − ηλ)θ − 0.2 η √max(rows, columns) · O, O near the orthogonal factor of the momentum (Jordan et al. 2024).
+
+    O is what `orthogonalised` makes of Nesterov's momentum. Parameters of two and more dimensions move so, with all dimensions
+    but the first flattened, where that gives more than one row and column. Adam moves the others: biases, gains, a last layer
+    with one output. By the factor 0.2 √max a step is as large as one of Adam's (Liu et al. 2025), so that both have one rate.
+
+    For matrices it is `torch.optim.Muon` with `adjust_lr_fn="match_rms_adamw"`, which takes nothing but matrices and reads its
+    rate on the host. Departure: first layers and embeddings are matrices like others.
+
+    Args:
+        parameters: What is optimised.
+        lr: η.
+        momentum: Of the matrices' momentum.
+        weight_decay: λ, decoupled, of matrices alone.
+        betas, eps: Adam's, for the other parameters.
+    """
+
+    reads_rate_on_device = True
+
+    @checked
+    def __init__(
+        self,
+        parameters: Iterable[nn.Parameter],
+        *,
+        lr: Annotated[float, Gt(0)] = 5e-4,
+        momentum: Decay = 0.95,
+        weight_decay: Annotated[float, Ge(0)] = 0.0,
+        betas: tuple[Decay, Decay] = (0.5, 0.999),
+        eps: Annotated[float, Gt(0)] = 1e-8,
+    ) -> None:
+        moved = list(parameters)
+        groups = [
+            {"params": [p for p in moved if is_matrix(p) == matrices], "matrices": matrices} for matrices in (True, False)
+        ]
+        settings = {"lr": lr, "momentum": momentum, "weight_decay": weight_decay, "betas": tuple(betas), "eps": eps}
+        super().__init__([group for group in groups if group["params"]], settings)
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> None:  # type: ignore[override]
+        """Move every parameter that has a gradient."""
+        for group in self.param_groups:
+            moving = [p for p in group["params"] if p.grad is not None]
+            if not moving:  # all of the group is frozen, and torch's multi-tensor functions take no empty list
+                continue
+            gradients = [p.grad for p in moving if p.grad is not None]
+            directions = (self._orthogonal if group["matrices"] else self._adam)(group, moving, gradients)
+            if group["matrices"] and group["weight_decay"]:
+                torch._foreach_mul_(moving, 1 - group["lr"] * group["weight_decay"])
+            add_scaled_(moving, directions, -group["lr"])
+
+    def _orthogonal(self, group: dict[str, Any], moving: list[nn.Parameter], gradients: list[Tensor]) -> list[Tensor]:
+        for p in moving:
+            if not self.state[p]:
+                self.state[p]["mean"] = torch.zeros_like(p)
+        means = [self.state[p]["mean"] for p in moving]
+        torch._foreach_lerp_(means, gradients, 1 - group["momentum"])
+        ahead = torch._foreach_lerp(gradients, means, group["momentum"])
+        return [
+            orthogonalised(one.flatten(1)).to(one.dtype).reshape(one.shape) * (0.2 * math.sqrt(max(one.flatten(1).shape)))
+            for one in ahead
+        ]
+
+    def _adam(self, group: dict[str, Any], moving: list[nn.Parameter], gradients: list[Tensor]) -> list[Tensor]:
+        beta_1, beta_2 = group["betas"]
+        for p in moving:
+            if not self.state[p]:
+                step = torch.zeros((), dtype=torch.float64, device=p.device)
+                self.state[p].update(mean=torch.zeros_like(p), square=torch.zeros_like(p), step=step)
+        means, squares, steps = ([self.state[p][name] for p in moving] for name in ("mean", "square", "step"))
+        torch._foreach_add_(steps, 1)
+        torch._foreach_lerp_(means, gradients, 1 - beta_1)
+        torch._foreach_mul_(squares, beta_2)
+        torch._foreach_addcmul_(squares, gradients, gradients, 1 - beta_2)
+        return [
+            (mean / (1 - beta_1**step)) / (square / (1 - beta_2**step)).sqrt_().add_(group["eps"])
+            for mean, square, step in zip(means, squares, steps, strict=True)
+        ]
+
+
+def is_matrix(parameter: Tensor) -> bool:
+    """Return whether a parameter is a matrix of more than one row and column, with all dimensions but the first flattened."""
+    return parameter.dim() > 1 and min(len(parameter), parameter[0].numel()) > 1
+
+
+def orthogonalised(matrix: Tensor) -> Tensor:
+    """Return U S Vᵀ for a matrix with the singular vectors U and V, where S lies between about 0.7 and 1.2.
+
+    That is five of Newton and Schulz's iterations, in bfloat16 but for float64, of a polynomial that is steep at 0.
+    """
+    a, b, c = COEFFICIENTS
+    wide = matrix if len(matrix) <= matrix.shape[1] else matrix.T
+    x = wide if matrix.dtype == torch.float64 else wide.bfloat16()
+    x = x / x.norm().clamp(min=1e-7)
+    for _ in range(ITERATIONS):
+        gram = x @ x.T
+        x = torch.addmm(x, torch.addmm(gram, gram, gram, beta=b, alpha=c), x, beta=a)
+    return x if len(matrix) <= matrix.shape[1] else x.T
