@@ -14,7 +14,8 @@ CHOICES = "${dataset.name}_${loss.name}_${strategy.name}_seed${seed}"
 """How conf/train.yaml names runs; what was changed on the command line is added when they begin."""
 ALWAYS_NAMED = ("dataset", "loss", "strategy", "seed")
 """Keys whose values are in every name."""
-MAX_LENGTH = 100
+LONGEST = 60
+"""The most characters of a name, if those that are in every name leave room for a digest."""
 
 
 def typed_overrides(hydra: Any, of: Literal["task", "hydra"] = "task") -> list[str]:
@@ -29,7 +30,8 @@ def run_name(cfg: Any) -> str:
     overrides = typed_overrides(cfg.hydra)
     renamed = class_names(overrides)
     choices = [renamed.get(group) or called(cfg[group]) for group in ("dataset", "loss", "strategy")]
-    name = "_".join([*choices, *filter(None, [changes(overrides)]), f"seed{cfg.seed}"])
+    room = LONGEST - len("_".join([*choices, f"seed{cfg.seed}"])) - 1
+    name = "_".join([*choices, *filter(None, [changes(overrides, room)]), f"seed{cfg.seed}"])
     return re.sub(r"[^\w.+-]", "-", name, flags=re.ASCII)  # a sweep makes a job's folder before the job is checked
 
 
@@ -48,17 +50,24 @@ def rename_groups(cfg: Any, overrides: Sequence[str]) -> None:
             cfg[group].name = name
 
 
-def changes(overrides: Sequence[str]) -> str:
-    """Return the changed keys with their values, in short: `lr1e-3_generator-mlp`; truncated, with a digest, if it is long."""
+def changes(overrides: Sequence[str], room: int = LONGEST) -> str:
+    """Return the changed keys with their values, in short: `lr1e-3_generator-mlp`; of long ones the first and a digest.
+
+    Args:
+        overrides: What was typed.
+        room: The most characters, but for the digest, which has six.
+    """
     given = {key: value for key, value in _settings(overrides).items() if not _is_left_out(key)}
     keys = [key.removesuffix("._target_") for key in given]
     lasts = [key.rpartition(".")[2] for key in keys]
     shortest = [last if lasts.count(last) == 1 else key for key, last in zip(keys, lasts, strict=True)]
-    whole = "_".join(_part(key, value) for key, value in zip(shortest, given.values(), strict=True))
-    if len(whole) <= MAX_LENGTH:
-        return whole
+    parts = [_part(key, value) for key, value in zip(shortest, given.values(), strict=True)]
+    if len("_".join(parts)) <= room:
+        return "_".join(parts)
     digest = hashlib.sha256(repr(sorted(given.items())).encode()).hexdigest()[:6]
-    return f"{whole[: MAX_LENGTH - 7]}-{digest}"
+    while parts and len("_".join([*parts, digest])) > room:
+        parts.pop()
+    return "_".join([*parts, digest])
 
 
 def short(path: Path) -> Path:

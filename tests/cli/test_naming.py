@@ -8,7 +8,7 @@ from omegaconf import OmegaConf
 
 from ganexp.cli.folders import make_new
 from ganexp.cli.line import read
-from ganexp.cli.naming import MAX_LENGTH, changes, class_names, run_name
+from ganexp.cli.naming import LONGEST, changes, class_names, run_name
 from ganexp.facts import UserError
 from tests.processes import joined
 
@@ -36,7 +36,18 @@ def test_names_are_short_and_plain_and_differ_nevertheless():
     long = [[f"generator.key{i}={'ü/ ' * 9}{i}" for i in range(30)] + [f"optimizer.lr={lr}"] for lr in (1, 2)]
     names = {changes(overrides) for overrides in long}
     assert len(names) == 2
-    assert all(len(name) <= MAX_LENGTH and re.fullmatch(r"[\w.+-]+", name, re.ASCII) for name in names)
+    assert all(len(name) <= LONGEST and re.fullmatch(r"[\w.+-]+", name, re.ASCII) for name in names)
+
+
+def test_a_name_keeps_whole_changes_and_has_at_most_sixty_characters():
+    given = ["generator=mlp", "generator.width=8", "discriminator=patch", "discriminator.layers=1", "batch_size=16"]
+    named = {group: {"name": name} for group, name in (("dataset", "digits"), ("loss", "hinge"), ("strategy", "g_first"))}
+    cfg = OmegaConf.create({**named, "seed": 0, "hydra": {"overrides": {"task": given}}})
+    name = run_name(cfg)
+    assert re.fullmatch(r"digits_hinge_g_first_generator-mlp_width8_[0-9a-f]{6}_seed0", name)
+    assert len(name) <= 60
+    cfg.dataset.name = "a" * 60
+    assert re.fullmatch(r"a{60}_hinge_g_first_[0-9a-f]{6}_seed0", run_name(cfg))
 
 
 def test_a_class_of_ones_own_gives_its_name():
