@@ -67,9 +67,11 @@ def small(experiment, files=()):
     cfg.g_batch = cfg.g_batch and 2 * cfg.batch_size
     if "warm_up" in cfg.wrapper:
         cfg.wrapper.warm_up.many = 2
+    if "pretrain" in cfg.wrapper:
+        cfg.wrapper.pretrain.g = 1
     if experiment == "stylegan2_ada":
         cfg.moving.average.half_life.end = 3
-    if experiment in PUBLISHED and cfg.dataset.name not in ("degraded", "separated", "pairs", "unpaired"):
+    if experiment in PUBLISHED and cfg.dataset.name not in ("degraded", "self", "separated", "pairs", "unpaired"):
         side = 32 if cfg.generator.name in ("resnet", "biggan") else 16
         cfg.dataset = {"name": "stand_in", "_target_": "tests.test_experiments.StandIn", "shape": [3, side, side]}
         cfg.evaluate_every = 0  # it has no modes to count

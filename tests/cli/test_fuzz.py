@@ -128,12 +128,13 @@ def test_junk_is_one_sentence_too(junk):
 
 HEAVY = {"resnet", "r3gan", "warm_up"}
 """Options that take too long for many combinations; each has tests of its own with every strategy."""
+HEAVY |= {"unet", "resnet_translator", "srresnet", "two_way", "vae", "vq", "pretrain"}  # and those of data with sources
 SMALL = {"mlp": ["width=4", "depth=1"]}
 """Settings of networks that make them small; by default a width of 2."""
 
 
 SIGNED = ("nonsaturating", "minimax", "hinge")
-USUAL = {"generator": "mlp", "discriminator": "mlp", "augment": "none", "schedule": "constant"}
+USUAL = {"generator": "mlp", "discriminator": "mlp", "augment": "none", "schedule": "constant", "penalty": "lecam"}
 
 
 def misfits(option, choice, dataset):
@@ -141,6 +142,7 @@ def misfits(option, choice, dataset):
     return {
         "flip=true": dataset in ("ring", "grid"),
         "dcgan": dataset in ("ring", "grid"),
+        **dict.fromkeys(("approx_r1", "approx_r2", "approx_r1r2"), choice["augment"] in ("ada", "diffaugment")),
         "diffaugment": dataset in ("ring", "grid"),
         "ada": dataset in ("ring", "grid") or choice["loss"] not in SIGNED,
         "stalled": choice["loss"] != "began",
@@ -156,7 +158,7 @@ def misfits(option, choice, dataset):
         {
             group: st.sampled_from([one for one in options(group) if one not in HEAVY])
             for group in GROUPS
-            if group not in ("dataset", "wrapper", "logger")
+            if group not in ("dataset", "wrapper", "logger", "term", "balance")
         }
     ),
     wrappers=st.lists(st.sampled_from([one for one in options("wrapper") if one not in HEAVY]), unique=True),

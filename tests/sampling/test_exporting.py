@@ -2,6 +2,7 @@
 
 import contextlib
 import sys
+from functools import partial
 
 import pytest
 import torch
@@ -49,8 +50,14 @@ def test_points_and_float64(tmp_path, form):
 @pytest.mark.parametrize("form", OF_TORCH)
 @pytest.mark.parametrize("name", options("generator"))
 def test_every_generator_can_be_exported(tmp_path, name, form):
-    network = declared("generator", name)(5, (3, 32, 32), width=8)
-    G = Trained(network, latent_dim=5, prior="normal", shape=(3, 32, 32))
+    kind, shape = declared("generator", name), (3, 32, 32)
+    source = {"srresnet": (3, 8, 8)}.get(name, shape) if getattr(kind, "reads_sources", False) else ()
+    if name == "two_way":
+        shape = source = (6, 32, 32)
+        network = kind(source, shape, of=partial(declared("generator", "resnet_translator"), width=8, blocks=1))
+    else:
+        network = kind(source or 5, shape, width=8, **({"depth": 2} if name == "unet" else {}))
+    G = Trained(network, latent_dim=5, prior="normal", shape=shape, source_shape=source)
     assert export(G, form, tmp_path / f"x{SUFFIXES[form]}") <= 1e-5
 
 

@@ -25,6 +25,7 @@ BEGAN = [*CONVOLUTIONAL, "generator=began", "discriminator=began"]
 LABELS = [*NARROW, "device=cpu", "conditional=true", "loss=acgan", "discriminator.conditioning=classifier"]
 LOOKAHEAD = ["wrapper=[lookahead]", "wrapper.lookahead.every=2"]
 FIXED = {"wrapper.topk.gamma", "loss.k_0", "average.width", "penalty.cr.shift", "penalty.bcr.shift"}
+FIXED |= {f"penalty.approx_{one}.share" for one in ("r1", "r2", "r1r2")}
 
 
 def cosine(t, start, to):
@@ -38,11 +39,11 @@ def by_hand(trainer, key, value):
         last = int(name) if name.isdigit() else None
         path, name = (path[:-1], path[-1]) if last is not None else (path, name)
         for side in path[1:] or ("d", "g"):
-            (group,) = getattr(trainer.gan, f"optimizer_{side}").param_groups
-            pair = [*group[name]] if last is not None else value
-            if last is not None:
-                pair[last] = value
-            group[name] = tuple(pair) if last is not None else value
+            for group in getattr(trainer.gan, f"optimizer_{side}").param_groups:
+                pair = [*group[name]] if last is not None else value
+                if last is not None:
+                    pair[last] = value
+                group[name] = tuple(pair) if last is not None else value
         return
     part = trainer.gan if path[0] in ("penalty", "augment", "loss") else trainer.step
     part = getattr(part, "average" if path[0] == "average" else "strategy" if path[0] == "wrapper" else path[0])
@@ -125,7 +126,7 @@ def with_every_float(group, option):
 def test_so_is_every_float_of_every_option_but_those_that_say_why_not(group):
     for cfg, ends_at in (with_every_float(group, option) for option in options(group)):
         for key in FIXED & ends_at.keys():
-            with pytest.raises(UserError, match=r"cannot move: [a-z_0-9]+ (is|belongs)"):
+            with pytest.raises(UserError, match=r"cannot move: [a-z_0-9]+ (is|belongs|decides)"):
                 check({**plain(cfg), "moving": {key: ends_at.pop(key)}})
         assert not ends_at or same(*(ends(cfg, ends_at, moving=moving) for moving in (True, False)))
 
