@@ -72,7 +72,7 @@ STAGES = {"alex": (1, 4, 7, 9, 11), "vgg": (3, 8, 15, 22, 29)}
 """The last ReLU of each stage, in torchvision's numbers."""
 
 
-@pytest.mark.parametrize("network", ["alex", "vgg"])
+@pytest.mark.parametrize("network", ["alex", pytest.param("vgg", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("channels", [1, 3])
 def test_lpips_is_the_papers_formula(network, channels, tmp_path):
     """Equation 1: squared differences of features of unit length, weighted, summed over channels, means over places."""
@@ -153,6 +153,7 @@ def test_pairs_are_fed_batch_by_batch():
         evaluators([images(X)])
 
 
+@pytest.mark.slow
 def test_settings_and_networks_are_told_apart(tmp_path):
     for network in ("alex", "vgg"):
         written(network, tmp_path / f"{network}.pth")

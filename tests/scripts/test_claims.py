@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from scipy import stats
 
 import claims
-from experiments import batch_size, cost, dirac, evaluators, finding, order, softmaxgan, training, width_ratio
+from experiments import batch_size, cost, dirac, evaluators, finding, order, racing, softmaxgan, training, width_ratio
 from experiments.finding import Finding, Verdict
 from experiments.report import SOURCES
 from ganexp import GAN, Prior
@@ -150,7 +150,8 @@ def test_batch_sizes_and_cold_starts():
 def test_a_claimed_speed_up_is_judged_by_the_times(others_ms, verdict, monkeypatch):
     times = {name: 1.0 if name.startswith("g_first") else others_ms for name in batch_size.RACE}
     race = {name: Measured([one] * 6, gflop=1.0, peak_mib=1.0) for name, one in times.items()}
-    monkeypatch.setattr(batch_size, "raced", lambda *_: race)
+    for module in (batch_size, racing):
+        monkeypatch.setattr(module, "raced", lambda *_: race)
     monkeypatch.setattr(batch_size, "_whoever_goes_first", lambda *_: {1: Interval(1, 1, 1)})
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     made = batch_size.began_eight_times_faster(batches=(2, 3))

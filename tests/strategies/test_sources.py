@@ -347,11 +347,13 @@ def fitted(term):
     return source, target, gan.generator.weight.detach()
 
 
+@pytest.mark.slow
 def test_a_huge_weight_of_l2_is_least_squares():
     source, target, weight = fitted(L2(weight=1e6))
     torch.testing.assert_close(weight, torch.linalg.lstsq(source, target).solution, rtol=1e-3, atol=1e-3)
 
 
+@pytest.mark.slow
 def test_a_huge_weight_of_l1_is_least_absolute_deviations():
     source, target, weight = fitted(L1(weight=1e6))
     for column in range(2):

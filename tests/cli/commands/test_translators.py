@@ -21,13 +21,13 @@ WORKS = [
     "sample RUN",
     "sample RUN --n 3 --first 2 --output OUT/grid.png",
     "sample RUN --export --form torch_export",
-    "sample RUN --export --form onnx",
-    "sample RUN --export --form torchscript",
+    pytest.param("sample RUN --export --form onnx", marks=pytest.mark.slow),
+    pytest.param("sample RUN --export --form torchscript", marks=pytest.mark.slow),
     "sample RUN --save --with-discriminator",
     "evaluate RUN --nearest pixels",
     "average RUN --width 0.07",
     "report RUN",
-    "dynamics RUN --rules joint --path",
+    pytest.param("dynamics RUN --rules joint --path", marks=pytest.mark.slow),
 ]
 REFUSED = {
     "sample RUN --images": "ganexp translate",
