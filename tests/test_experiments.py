@@ -167,6 +167,7 @@ def published(images, start, end, until=2e7):
     return end if images > until else start + (end - start) * (1 - math.cos(math.pi * images / until)) / 2
 
 
+@pytest.mark.slow
 def test_the_numbers_of_r3gan_move_as_published():
     """Their code computes them from the images seen so far, in batches of 512; half-lives are images there."""
     plan = check(composed("experiment=r3gan", "batch_size=32"))

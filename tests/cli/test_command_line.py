@@ -220,7 +220,13 @@ def test_shell_completion_knows_options(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("given", "count"), [({}, "3000"), ({"GOMP_SPINCOUNT": "7"}, "7"), ({"OMP_WAIT_POLICY": "passive"}, "0")], ids=str
+    ("given", "count"),
+    [
+        ({}, "3000"),
+        pytest.param({"GOMP_SPINCOUNT": "7"}, "7", marks=pytest.mark.slow),
+        pytest.param({"OMP_WAIT_POLICY": "passive"}, "0", marks=pytest.mark.slow),
+    ],
+    ids=str,
 )
 def test_idle_threads_sleep_soon_unless_the_user_says_otherwise(given, count, monkeypatch):
     """OpenMP itself says, when it is loaded, what it has understood."""

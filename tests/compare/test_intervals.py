@@ -34,6 +34,7 @@ def test_a_bootstrap_is_that_of_all_resamples_and_stays_within_the_possible():
     assert of_resampled_mean([5.0]) == Interval(-math.inf, 5.0, math.inf)
 
 
+@pytest.mark.slow
 def test_of_few_values_a_bootstrap_holds_the_truth_as_often_as_it_says():
     for n, share in ((3, 0.74), (5, 0.87)):
         random = np.random.default_rng(0)

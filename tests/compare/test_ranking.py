@@ -127,6 +127,7 @@ def test_figures_of_different_bases_are_never_ranked_together():
     assert one.places[1].p != pytest.approx(alone)
 
 
+@pytest.mark.slow
 def test_of_equal_combinations_hardly_ever_is_one_called_worse():
     """The best is chosen by its figures. Corrected for the comparisons with it alone, the luckiest of six would err in 9 %."""
     random, repetitions, wrong = np.random.default_rng(0), 400, 0

@@ -69,6 +69,7 @@ def folders(kind, path):
 
 
 @pytest.mark.parametrize("kind", ["one class", "noise in two classes", "no class"])
+@pytest.mark.slow
 def test_images_without_classes_to_know_are_compared_in_pixels(kind, monkeypatch, tmp_path, caplog):
     monkeypatch.setenv("GANEXP_CACHE", str(tmp_path / "cache"))
     evaluator = RunEvaluator(parse(plain(composed(*SMALL, *EVALUATED, folders(kind, tmp_path)))))
@@ -85,6 +86,7 @@ def test_images_without_classes_to_know_are_compared_in_pixels(kind, monkeypatch
 
 
 @pytest.mark.parametrize("kind", ["one class", "noise in two classes", "no class"])
+@pytest.mark.slow
 def test_a_classifier_that_was_asked_for_and_knows_nothing_is_refused(kind, monkeypatch, tmp_path):
     monkeypatch.setenv("GANEXP_CACHE", str(tmp_path / "cache"))
     asked = (*SMALL, *EVALUATED, folders(kind, tmp_path), "evaluation.features=classifier")
@@ -114,6 +116,7 @@ def test_a_classifier_knows_digits_and_no_noise():
     assert "no more than chance" in train(torch.from_numpy(noise(200, 0))[:, None], labels[:200], "noise", epochs=5).ignorance
 
 
+@pytest.mark.slow
 def test_one_of_an_earlier_format_is_trained_anew(tmp_path):
     path, data = tmp_path / "digits.pt", Digits(image_size=8)
     Classifier(ClassifierRecord("digits", (1, 8, 8), 10)).save(path)

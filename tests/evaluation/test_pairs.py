@@ -127,6 +127,7 @@ def test_the_learnt_weights_are_the_authors_and_nothing_is_downloaded(tmp_path, 
     assert all((one >= 0).all() and one.sum() > 0 for one in learnt)
 
 
+@pytest.mark.slow
 def test_a_file_of_other_weights_is_refused(tmp_path):
     written("vgg", tmp_path / "vgg.pth")
     (tmp_path / "none.pth").write_bytes(b"no weights")

@@ -16,11 +16,11 @@ NETWORKS = {
     "stylegan2": ["generator.width=4", "discriminator.width=4", "generator.depth=2", "dataset.image_size=16"],
 }
 QUICK = [
-    ("resnet", "conditional=true precision=bf16"),
     ("r3gan", "conditional=true"),
     ("stylegan2", "conditional=true penalty=[r1,path_length] penalty.r1.every=2 channels_last=true"),
 ]
 SLOW = [
+    ("resnet", "conditional=true precision=bf16"),
     *((family, "strategy=detach") for family in ("resnet", "r3gan")),
     *((family, "strategy=consensus") for family in ("resnet", "r3gan")),
     *((family, "precision=fp64") for family in ("resnet", "r3gan")),

@@ -133,6 +133,7 @@ CASES = {
 }
 
 
+@pytest.mark.slow
 def test_three_processes_are_one(tmp_path):
     """Of shares of two samples, half of which are used; at places each with a score of its own."""
     cases = {name: (Case(NonSaturating, penalty), strategies.joint) for name, penalty in CASES.items()}

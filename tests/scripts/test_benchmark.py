@@ -100,6 +100,7 @@ def test_every_switch_can_be_thrown():
 
 
 @pytest.mark.usefixtures("_tiny_cases")
+@pytest.mark.slow
 def test_feeds_are_timed_on_sets_that_are_there(tmp_path):
     write_idx(tmp_path / "mnist" / "MNIST" / "raw", noise(70, 28, 28))
     with zipfile.ZipFile(tmp_path / "cifar10-train.zip", "w") as archive:

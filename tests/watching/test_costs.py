@@ -46,6 +46,7 @@ def test_activations_at_the_peak_are_those_of_the_closed_form(name, numbers):
 
 
 @pytest.mark.parametrize("name", NAMED)
+@pytest.mark.slow
 def test_the_counts_are_those_of_an_unwatched_iteration(name):
     strategy = copy.deepcopy(NAMED[name])
     seen = watched(strategy)

@@ -27,6 +27,7 @@ def test_named(name):
 
 
 @pytest.mark.parametrize("name", SOUND)
+@pytest.mark.slow
 def test_the_same_with_players_given(name):
     make, rule, _, _, _, iterations = SOUND[name]
     p, step = make()

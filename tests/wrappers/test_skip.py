@@ -21,6 +21,7 @@ def moved(wrapped, iterations, **counts):
 
 
 @pytest.mark.parametrize("of", ["d", "g"])
+@pytest.mark.slow
 def test_it_rests_as_often_as_asked_for(of):
     made = moved(Skip(strategies.detach, probability=0.3, of=of), 600, d_steps=2)
     moves, rests = (2, 1), (0, 1) if of == "d" else (2, 0)
