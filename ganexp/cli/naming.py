@@ -65,9 +65,11 @@ def changes(overrides: Sequence[str], room: int = LONGEST) -> str:
     if len("_".join(parts)) <= room:
         return "_".join(parts)
     digest = hashlib.sha256(repr(sorted(given.items())).encode()).hexdigest()[:6]
-    while parts and len("_".join([*parts, digest])) > room:
+    while len(parts) > 1 and len("_".join([*parts, digest])) > room:
         parts.pop()
-    return "_".join([*parts, digest])
+    if len(parts) == 1:  # which alone may be too long
+        parts[0] = parts[0][: max(0, room - len(digest) - 1)]
+    return "_".join(filter(None, [*parts, digest]))
 
 
 def short(path: Path) -> Path:
@@ -95,5 +97,7 @@ def _part(key: str, value: str) -> str:
     short = short.rpartition(".")[2] if key in GROUPS else short  # the name of a class
     plain = re.sub(r"[^\w.+-]+", "-", short, flags=re.ASCII).strip("-.")
     plain = "none" if value == "[]" else plain
+    if key == "experiment":
+        return plain or key
     between = "" if plain[:1].isdigit() else "-"
     return f"{key}{between}{plain}" if plain else key

@@ -46,6 +46,8 @@ def test_a_name_keeps_whole_changes_and_has_at_most_sixty_characters():
     name = run_name(cfg)
     assert re.fullmatch(r"digits_hinge_g_first_generator-mlp_width8_[0-9a-f]{6}_seed0", name)
     assert len(name) <= 60
+    cfg.hydra.overrides.task = ["experiment=pix2pix_digits"]
+    assert run_name(cfg) == "digits_hinge_g_first_pix2pix_digits_seed0"
     cfg.dataset.name = "a" * 60
     assert re.fullmatch(r"a{60}_hinge_g_first_[0-9a-f]{6}_seed0", run_name(cfg))
 
