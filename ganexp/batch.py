@@ -140,4 +140,5 @@ class Objective:
     @property
     def value(self) -> Tensor:
         """The scalar that is differentiated."""
-        return self.loss if self.further is None else self.loss + self.further
+        further = self.further
+        return self.loss if further is None else self.loss + further

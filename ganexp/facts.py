@@ -54,7 +54,8 @@ class Facts:
         itemsize: Bytes per number in a sample.
         free_bytes: Free memory of the device, in bytes.
         loss: A `ganexp.losses.Loss`.
-        terms, terms_of_d: How many terms G's objective has beside the loss, and how many of them look at D.
+        terms: How many terms G's objective has beside the loss.
+        terms_of_d, terms_of_output: How many of them look at D, and how many at G's output, and not at what G itself computes.
         constant_steps: Whether `d_steps` and `g_steps` are the same in every iteration.
         scores: What D returns: `logit`, `energy`, or empty where that is not known.
         further: What D returns behind each score, by name; None where that is not known.
@@ -90,6 +91,7 @@ class Facts:
     loss: Any = None
     terms: int = 0
     terms_of_d: int = 0
+    terms_of_output: int = 0
     constant_steps: bool = True
     scores: str = ""
     further: str | None = None

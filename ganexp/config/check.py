@@ -101,6 +101,10 @@ def _checked(values: dict[str, Any], config: Config, trust: Trust, processes: in
     choices, machine = chosen_by(config, trust), Machine.resolved(config.device, config.precision)
     if config.cuda_graph is True and machine.device.type == "cpu":
         raise UserError(f"cuda_graph=true needs a GPU, but device={config.device} is not one: choose cuda_graph=auto.")
+    if config.compile and config.term_gradients:
+        raise UserError(
+            "term_gradients=true takes more than one backward pass, which compiled networks cannot: choose compile=false."
+        )
     dataset = choices["dataset"].make()
     facts = facts_of(config, machine, processes, dataset)
     choices["dataset"].ask(dataset.check, facts)
@@ -233,6 +237,7 @@ def _with_parts(choices: Choices, facts: Facts, parts: Parts, networks: tuple[nn
         maps=declared_d.maps,
         terms=len(parts.terms),
         terms_of_d=sum(term.reads_discriminator for term in parts.terms.values()),
+        terms_of_output=sum(not term.own for term in parts.terms.values()),
         reads_source=bool(getattr(discriminator, "reads_source", False)),
         features=declared_d.features,
         own_terms=declared_g.own_terms,
@@ -284,9 +289,5 @@ def _check_shares(config: Config, processes: int) -> None:
         )
     if processes > 1 and config.device.startswith("cuda:"):
         raise UserError(f"device={config.device} is one GPU, and {processes} processes have one each: choose device=cuda.")
-    if config.compile and config.term_gradients:
-        raise UserError(
-            "term_gradients=true takes more than one backward pass, which compiled networks cannot: choose compile=false."
-        )
     if processes > 1 and config.cuda_graph is True:
         raise UserError(f"cuda_graph=true is for one process, and there are {processes}: choose cuda_graph=auto.")

@@ -91,6 +91,8 @@ def check_generator(kind: Callable[..., nn.Module], run: Facts) -> None:
     """
     if run.source_shape and not declared(kind).reads_sources:
         raise Misfit("makes samples from latents, and these data give it sources", "a generator of sources")
+    if declared(kind).own_terms and run.compiled:
+        run.warn("computes terms beside its samples, and so runs uncompiled")
     if declared(kind).reads_sources and not run.source_shape:
         raise Misfit("makes samples from sources, and these data have none", "sources")
 

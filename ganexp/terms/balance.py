@@ -13,6 +13,8 @@ from ganexp.ranges import checked
 
 ADVERSARIAL = "adversarial"
 """What the loss is called among the terms."""
+LEAST = 1e-8
+"""The least norm of a gradient that is divided by, so that no figure of a gradient of 0 counts as divergence."""
 Factors = Mapping[str, float | Tensor]
 
 
@@ -35,10 +37,10 @@ class Balance(Part):
     def check(self, run: Facts) -> None:
         if not self.rescales:
             return
-        if not run.terms:
-            raise Misfit("weighs G's loss against terms, and there are none", balance="none", term="[l1]")
+        if not run.terms_of_output:
+            raise Misfit("weighs G's loss against terms of its output, and there are none", balance="none", term="[l1]")
         if run.compiled:
-            raise Misfit("differentiates G's loss twice over, which compiled networks cannot", compile=False)
+            raise Misfit("takes further backward passes through both networks, which compiled ones do not keep", compile=False)
 
     def begin(self, names: list[str], device: torch.device, dtype: torch.dtype) -> None:
         """Create the state, given the names of the terms; called once, by the GAN."""
@@ -73,7 +75,6 @@ class Ratio(Balance):
 
     Args:
         weight: As in `Balance`; the authors' code has 0.8.
-        at: Gradients with respect to G's last layer, as in the paper, or to its output.
     """
 
     rescales = True
@@ -157,7 +158,7 @@ class Normalize(Balance):
         self._next = {name: self.decay * self._sums[name] + found[name][1] for name in through}
         fix = self.decay * self._fix + 1
         total: Any = sum(weights[name] for name in through)
-        scaled = {name: self.norm * weights[name] / total / (self._next[name] / fix + 1e-12) for name in through}
+        scaled = {name: self.norm * weights[name] / total / (self._next[name] / fix).clamp(min=LEAST) for name in through}
         return {**weights, **scaled}
 
     @torch.no_grad()
@@ -199,5 +200,5 @@ def compared_gradients(values: Mapping[str, Tensor], fake: Tensor, processes: Pr
         if gradient is not None and of_loss is not None:
             with torch.no_grad():
                 product = processes.total((gradient * of_loss).sum())
-            found |= {f"{name}_gradient": own, f"{name}_cosine": product / (own * norm)}
+            found |= {f"{name}_gradient": own, f"{name}_cosine": product / (own * norm).clamp(min=LEAST**2)}
     return found

@@ -94,9 +94,10 @@ def test_a_source_that_d_does_not_read_changes_no_score(tmp_path):
 
 
 def test_a_number_of_a_term_moves(tmp_path):
-    trainer = run(tmp_path, "moving={term.l1.weight:0}")
+    trainer = run(tmp_path, "moving={term.l1.weight:0,balance.weight:0.25}")
     trainer.fit()
     assert float(trainer.gan.terms["l1"].weight) == pytest.approx(0, abs=1e-6)
+    assert float(trainer.gan.balance.weight) == pytest.approx(0.25)
 
 
 @pytest.mark.parametrize(

@@ -293,6 +293,22 @@ def test_gradients_of_terms_are_measured_on_request():
     assert "terms/l1_cosine" not in model.meter.read({})
 
 
+@pytest.mark.parametrize("balance", [Balance(), Normalize(decay=0.5), Output()])
+def test_gradients_of_zero_are_no_divergence(balance):
+    model, x = (
+        gan({"l1": L1(weight=3.0)}, loss=Hinge, sgd=True, term_gradients=True, balance=copy.deepcopy(balance)),
+        next(batches()),
+    )
+    with torch.no_grad():
+        model.discriminator.last.weight.zero_()
+    model.meter.begin(keep_gradients=True)
+    g = model.g_loss(None, model.generate(model.prior.of(x)))
+    model.update_g(g)
+    row = model.meter.read({})
+    assert row["terms/adversarial_gradient"] == row["terms/l1_cosine"] == 0
+    assert all(abs(value) <= 1e8 for value in row.values())
+
+
 def test_a_weight_of_zero_trains_g_on_its_terms_alone():
     model = gan({"l1": L1(weight=3.0)}, sgd=True, balance=Balance(weight=0.0))
     trained(model, strategies.detach)
@@ -469,7 +485,7 @@ def test_a_perceptual_term_is_its_distance():
         trained(gan({"perceptual": Perceptual()}), strategies.detach, 1)
 
 
-FACTS = Facts(shape=(1, 8, 8), source_shape=(1, 8, 8), paired=True, iterations=10, terms=1)
+FACTS = Facts(shape=(1, 8, 8), source_shape=(1, 8, 8), paired=True, iterations=10, terms=1, terms_of_output=1)
 
 
 @pytest.mark.parametrize(
@@ -480,7 +496,7 @@ FACTS = Facts(shape=(1, 8, 8), source_shape=(1, 8, 8), paired=True, iterations=1
         (Commitment(), FACTS, "term"),
         (KL(), FACTS, "term"),
         (LastLayer(), FACTS, "balance"),
-        (Output(), replace(FACTS, terms=0), "balance"),
+        (Output(), replace(FACTS, terms_of_output=0), "balance"),
         (Output(), replace(FACTS, compiled=True), "compile"),
         (Pretrain(strategies.detach, g=3), replace(FACTS, terms=0), "g"),
         (Pretrain(strategies.detach, g=3), replace(FACTS, terms_of_d=1), "g"),
