@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from ganexp import GAN, Prior, Step, Trainer, strategies
 from ganexp.distributed.processes import Processes
+from ganexp.gan.passes import Passes
 from ganexp.losses import BEGAN, EBGAN, WGAN, Loss
 from ganexp.networks import MLPDiscriminator, MLPGenerator
 from ganexp.penalties import GradientPenalty, NoPenalty, Penalty, WeightClipping
@@ -118,6 +119,14 @@ def tiny_gan(
         redundant_gradients=redundant_gradients,
         processes=processes,
     )
+
+
+def gan_in_parts(count, case, **settings):
+    """Return a tiny GAN whose optimisers do not blow up rounding, as Adam does where a gradient should be 0."""
+    gan = tiny_gan(case, **settings)
+    gan._passes = Passes(accumulate=count)
+    gan._d.optimizer = torch.optim.SGD(gan.discriminator.parameters(), lr=0.05, momentum=0.5, foreach=True)
+    return gan
 
 
 def real_batches() -> Iterator[Tensor]:

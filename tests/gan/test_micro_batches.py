@@ -14,15 +14,7 @@ from ganexp.gan.passes import Passes
 from ganexp.networks.minibatch_deviation import MinibatchDeviation
 from tests.composing import composed, every_strategy
 from tests.small_runs import NARROW
-from tests.tiny import CASES, STRATEGIES, TWICE, real_batches, tiny_gan, train
-
-
-def gan_in_parts(count, case, **settings):
-    """Return a tiny GAN whose optimisers do not blow up rounding, as Adam does where a gradient should be 0."""
-    gan = tiny_gan(case, **settings)
-    gan._passes = Passes(accumulate=count)
-    gan._d.optimizer = torch.optim.SGD(gan.discriminator.parameters(), lr=0.05, momentum=0.5, foreach=True)
-    return gan
+from tests.tiny import CASES, STRATEGIES, TWICE, gan_in_parts, real_batches, train
 
 
 @pytest.mark.parametrize("loss", ["wgan_gp", "softmaxgan", "began"])

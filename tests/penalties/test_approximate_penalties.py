@@ -14,11 +14,10 @@ from ganexp.losses import Minimax, NonSaturating, RpGAN
 from ganexp.penalties import R1, R1R2, R2, ApproximateR1, ApproximateR1R2, ApproximateR2, Centring, NoPenalty
 from ganexp.streams import stream
 from tests.composing import composed, every_strategy
-from tests.distributed.test_group import assert_the_same
-from tests.gan.test_micro_batches import gan_in_parts
+from tests.distributed.alike import assert_the_same
 from tests.small_runs import NARROW
-from tests.strategies.test_maps import on_places
-from tests.tiny import STRATEGIES, Case, descend, iterate, real_batches, state, tiny_gan, train
+from tests.strategies.maps import on_places
+from tests.tiny import STRATEGIES, Case, descend, gan_in_parts, iterate, real_batches, state, tiny_gan, train
 
 EXACT = {"r1": (ApproximateR1, R1), "r2": (ApproximateR2, R2), "r1r2": (ApproximateR1R2, R1R2)}
 

@@ -16,8 +16,8 @@ from ganexp.strategies.base import as_strategy
 from ganexp.streams import stream
 from ganexp.wrappers import Balanced, LatentStep, TopK
 from tests.composing import every_strategy, suited
-from tests.distributed.test_group import assert_the_same
-from tests.gan.test_micro_batches import gan_in_parts
+from tests.distributed.alike import assert_the_same
+from tests.strategies.maps import EQUAL, Energies, exact, on_places
 from tests.tiny import (
     BATCH,
     CASES,
@@ -25,6 +25,7 @@ from tests.tiny import (
     STRATEGIES,
     Case,
     descend,
+    gan_in_parts,
     iterate,
     real_batches,
     state,
@@ -33,8 +34,6 @@ from tests.tiny import (
     train,
 )
 from tests.training.tape import Tapes
-
-UNIFORM = [name for name, case in CASES.items() if case.loss().uniform_ratio]
 
 
 class Repeated(nn.Module):
@@ -47,35 +46,6 @@ class Repeated(nn.Module):
     def forward(self, x):
         scores = self.of(x)
         return scores.view(-1, 1, *[1] * len(self.sides)).expand(-1, 1, *self.sides)
-
-
-class Places(nn.Module):
-    """36 places of a point, each with a score of its own."""
-
-    def __init__(self, heads=()):
-        super().__init__()
-        self.layers, self.heads = nn.Sequential(nn.Linear(2, 5), nn.Tanh(), nn.Linear(5, 36)), heads
-
-    def forward(self, x):
-        return self.layers(x).view(-1, 1, 6, 6)
-
-
-class Energies(Places):
-    output = "energy"
-
-    def forward(self, x):
-        return super().forward(x).abs()
-
-
-def on_places(loss, heads=(), **changes):
-    """Return the case of a loss with a discriminator of 36 places."""
-    kind = Energies if getattr(CASES[loss].discriminator(), "output", "logit") == "energy" else Places
-    return replace(CASES[loss], discriminator=lambda: kind(heads), **changes)
-
-
-def exact(strategy, loss):
-    """Return whether a strategy is exact for a loss on 36 places."""
-    return strategy != "one_stage" or loss in UNIFORM
 
 
 QUICK = ("hinge", "softmaxgan", "rpgan")
@@ -95,9 +65,6 @@ def test_places_that_agree_are_one_score(strategy, loss, sides):
         return
     # a bias that only shifts all scores has a gradient of rounding under softmaxgan, and Adam moves by it
     torch.testing.assert_close(train(gan, STRATEGIES[strategy], d_steps=2), plain, rtol=1e-7, atol=1e-8)
-
-
-EQUAL = [("detach", "retain_graph"), ("detach", "reuse_z"), ("joint", "g_first"), ("joint", "one_stage")]
 
 
 @pytest.mark.parametrize("heads", [(), (30, 6)])

@@ -18,15 +18,9 @@ from ganexp.terms import L1, L2, FeatureMatching
 from ganexp.wrappers import Replay
 from tests.composing import every_strategy, suited
 from tests.distributed.forks import several
-from tests.strategies.test_maps import exact
-from tests.tiny import BATCH, CASES, LATENT, STRATEGIES, descend, iterate, state, tiny_gan, tiny_trainer
-from tests.training.tape import Tapes
-
-WIDE = torch.linspace(-1, 1, 2 * LATENT, dtype=torch.float64).view(LATENT, 2)
-
-
-def target_of(source):
-    return (source @ WIDE).tanh()
+from tests.strategies.maps import exact
+from tests.strategies.sourced import WIDE, assert_recorded_and_resumed, batches, target_of, trained
+from tests.tiny import BATCH, CASES, LATENT, STRATEGIES, descend, state, tiny_gan
 
 
 class Drawn:
@@ -196,23 +190,6 @@ def pix2pix(processes=None, terms=None, accumulate=1):
     )
 
 
-def batches(start=0):
-    for number in itertools.count(start):
-        source = torch.randn(BATCH, LATENT, generator=torch.Generator().manual_seed(number), dtype=torch.float64)
-        yield Batch(target_of(source) + 0.1, source=source)
-
-
-def everything(gan):
-    return [*state(gan), *(one.clone() for net in (gan.generator, gan.discriminator) for one in net.buffers())]
-
-
-def trained(gan, strategy, iterations=4, reals=None):
-    step, reals = Step(gan, strategy), reals or batches()
-    for _ in range(iterations):
-        step(reals)
-    return everything(gan)
-
-
 def plain_loop(g_first):
     """Train as pix2pix does, or in the order of most SRGANs."""
     gan, reals = pix2pix(), batches()
@@ -269,37 +246,7 @@ def test_parts_of_a_batch_are_the_whole():
 
 @pytest.mark.parametrize("strategy", ["detach", "resample", "extragradient"])
 def test_recorded_and_resumed_runs_are_plain_ones(strategy):
-    def trainer(**how):
-        return tiny_trainer(strategy=STRATEGIES[strategy], gan=pix2pix(), reals=Seekable(), iterations=8, **how)
-
-    plain, recorded = trainer(), trainer(recording=Tapes)
-    iterate(plain, 8)
-    iterate(recorded, 8)
-    assert recorded.step.recordings
-    assert all(map(torch.equal, everything(plain.step.gan), everything(recorded.step.gan)))
-    first, second = trainer(), trainer()
-    iterate(first, 5)
-    second.load_state_dict(first.state_dict())
-    iterate(second, 3)
-    assert all(map(torch.equal, everything(plain.step.gan), everything(second.step.gan)))
-
-
-class Seekable:
-    """Batches that can be drawn again from any place."""
-
-    batch_size = BATCH
-
-    def __init__(self):
-        self.seek(0)
-
-    def seek(self, count):
-        self._batches = batches(count)
-
-    def __iter__(self):
-        return self
-
-    def __next__(self):
-        return next(self._batches)
+    assert_recorded_and_resumed(pix2pix, STRATEGIES[strategy])
 
 
 def test_replay_shows_d_earlier_fakes_with_their_own_sources():

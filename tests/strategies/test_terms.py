@@ -21,10 +21,9 @@ from ganexp.terms import KL, L1, L2, Balance, Commitment, FeatureMatching, LastL
 from ganexp.wrappers import Lookahead, Pretrain
 from tests.composing import every_strategy
 from tests.distributed.forks import several
-from tests.strategies.test_maps import EQUAL
-from tests.strategies.test_sources import Seekable, batches, everything, trained
+from tests.strategies.maps import EQUAL
+from tests.strategies.sourced import Seekable, assert_recorded_and_resumed, batches, everything, trained
 from tests.tiny import BATCH, LATENT, STRATEGIES, TWICE, descend, iterate, tiny_trainer
-from tests.training.tape import Tapes
 
 
 class Translator(nn.Module):
@@ -225,20 +224,7 @@ def test_two_processes_are_one(tmp_path):
 
 @pytest.mark.parametrize("balance", BALANCES)
 def test_recorded_and_resumed_runs_are_plain_ones(balance):
-    def trainer(**how):
-        model = gan(balance=BALANCES[balance](), term_gradients=True)
-        return tiny_trainer(strategy=STRATEGIES["extragradient"], gan=model, reals=Seekable(), iterations=8, **how)
-
-    plain, recorded = trainer(), trainer(recording=Tapes)
-    iterate(plain, 8)
-    iterate(recorded, 8)
-    assert recorded.step.recordings
-    assert all(map(torch.equal, everything(plain.step.gan), everything(recorded.step.gan)))
-    first, second = trainer(), trainer()
-    iterate(first, 5)
-    second.load_state_dict(first.state_dict())
-    iterate(second, 3)
-    assert all(map(torch.equal, everything(plain.step.gan), everything(second.step.gan)))
+    assert_recorded_and_resumed(lambda: gan(balance=BALANCES[balance](), term_gradients=True), STRATEGIES["extragradient"])
 
 
 def test_averages_of_norms_move_with_updates_and_not_with_looks_ahead():

@@ -12,7 +12,7 @@ from ganexp.compare.cost import operations
 from ganexp.compare.saved import LiveActivations, weights_of
 from tests.watching.broken import alternating
 from tests.watching.loops import LATENT, SIZE, SOUND, B, setting
-from tests.watching.test_own_strategies import NAMED, gan_and_reals, watched
+from tests.watching.own import NAMED, gan_and_reals, watched
 
 HIDDEN, BYTES = 16, 4
 """The width of the networks of `setting`, and the bytes of a number."""

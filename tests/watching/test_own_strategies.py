@@ -1,47 +1,19 @@
 """ganexp's own strategies, watched from outside, are named as themselves, or as what they do beyond steps."""
 
-import copy
-import itertools
 from functools import partial
 
 import pytest
 import torch
 
-import ganexp
 from ganexp import strategies, wrappers
 from ganexp.losses import WGAN, Minimax, NonSaturating
-from ganexp.networks import MLPDiscriminator, MLPGenerator
-from ganexp.watching.candidates import STRATEGIES as CANDIDATES
 from ganexp.watching.rule import DIFFERENTIATE
-
-THEMSELVES = ["detach", "retain_graph", "reuse_z", "g_first", "joint", "resample", "g_first_resample", "g_first_reuse_z"]
-NAMED = {
-    **{name: getattr(strategies, name) for name in THEMSELVES},
-    "one_stage": strategies.OneStage(),
-    **{name: made() for name, made in CANDIDATES.items()},
-}
+from tests.watching.own import NAMED, THEMSELVES, watched
 
 
 def test_all_strategies_are_watched():
     known = {*map(type, NAMED.values()), *NAMED.values()}
     assert {getattr(strategies, name) for name in strategies.__all__} - known == {strategies.Strategy, strategies.Simultaneous}
-
-
-def gan_and_reals(loss=Minimax, optimizer=torch.optim.SGD, lr=1e-2):
-    torch.manual_seed(0)
-    g, d = MLPGenerator(4, (2,), width=8), MLPDiscriminator((2,), width=8)
-    optimizers = [optimizer(one.parameters(), lr=lr) for one in (g, d)]
-    gan = ganexp.GAN(g, d, loss(), *optimizers, ganexp.Prior(4), batch_size=8)
-    return gan, (ganexp.Batch(torch.randn(8, 2)) for _ in itertools.count())
-
-
-def watched(strategy, iterations=3, setting=None, **steps):
-    gan, reals = gan_and_reals(**setting or {})
-    strategy = copy.deepcopy(strategy)  # some remember what they did
-    with ganexp.watch(gan.generator, gan.discriminator, gan.optimizer_g, gan.optimizer_d) as seen:
-        for _ in range(iterations):
-            strategy(gan, reals, **{"d_steps": 1, "g_steps": 1, **steps})
-    return seen
 
 
 @pytest.mark.parametrize("name", NAMED)
