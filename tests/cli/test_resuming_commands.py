@@ -8,6 +8,7 @@ import sys
 
 import filelock
 import pytest
+from omegaconf import OmegaConf
 
 from ganexp.cli.ending import command_to_resume
 from ganexp.training import checkpoint
@@ -77,10 +78,11 @@ def test_starts_in_one_second_all_get_a_folder_with_their_own_overrides(tmp_path
     assert [end.returncode for end in ends] == [0, 0, 0], ends
     folders = [path for path in (tmp_path / "outputs").glob("*_seed0*") if not path.is_symlink()]
     assert len(folders) == 3
-    for folder in folders:
-        rate = re.search(r"_lr(\de-3)_", folder.name)[1]
-        assert json.loads((folder / "config.json").read_text())["optimizer"]["g"]["lr"] == float(rate)
-    assert sorted(re.search(r"_lr(\de-3)_", folder.name)[1] for folder in folders) == rates
+    kept = [json.loads((folder / "config.json").read_text())["optimizer"]["g"]["lr"] for folder in folders]
+    assert sorted(kept) == [float(rate) for rate in rates]
+    for folder, rate in zip(folders, kept, strict=True):
+        typed = OmegaConf.load(folder / ".hydra" / "overrides.yaml")
+        assert float(next(one for one in typed if one.startswith("optimizer.lr=")).partition("=")[2]) == rate
 
 
 @pytest.mark.slow
