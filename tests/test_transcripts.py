@@ -23,13 +23,14 @@ REFUSALS = [
 ]
 OUTPUTS = re.compile(r"^```text\n(.*?)^```", re.DOTALL | re.MULTILINE)
 SAID = {
-    "README.md": ["Trained 2,500 iterations", "train.py     "],  # the tree is compared with the code in test_readme.py
+    "README.md": ["Trained 2,500 iterations"],
     "docs/benchmarks.md": ["time = samples"],  # a formula
     "docs/claims.md": [
         "RuntimeError: Trying",
         "RuntimeError: one of",
         "[None",
     ],  # torch's words
+    "docs/development.md": ["train.py     "],  # the tree is compared with the code in test_readme.py
     "docs/evaluation.md": ["1,000/4,000"],
     "docs/library.md": ["pip install"],
     "docs/watching.md": ["Watched 3", "Watched 2"],
