@@ -1,7 +1,8 @@
-"""Draw a figure of docs/strategies.md: measured, not sketched.
+"""Draw a figure of docs/strategies.md, measured and not sketched, or the diagram of docs/guide.md.
 
     python scripts/draw.py graphs --output docs/graphs.png
     python scripts/draw.py rounding --output docs/rounding.png
+    python scripts/draw.py concepts --output docs/concepts.png
 
 `graphs` shows, for each strategy, which autograd graph is alive when. One iteration runs with hooks on everything that autograd
 saves. Every pass through a network owns what it saved; its bar spans from that pass to the moment when the last of it is freed.
@@ -10,6 +11,8 @@ A pass without a bar built no graph.
 `rounding` shows how far two equal algorithms drift apart by rounding, in float32 and in float64. `joint` and `one_stage` are
 one algorithm, computed in another order. Each trains the default run from the same weights, on the same latents and batches;
 the figure shows the relative distance of G's weights, beside that of `joint` with two seeds.
+
+`concepts` shows what a run is made of: what is computed from what, and what lies in what.
 """
 
 if __name__ == "__main__":
@@ -22,8 +25,9 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import torch
+from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
-from matplotlib.patches import Patch
+from matplotlib.patches import FancyBboxPatch, Patch
 from torch import Tensor
 
 from ganexp import build, compose, strategies
@@ -36,6 +40,15 @@ STEPS = (
     "z  sample latents        D+  update D        G+  update G        DG+  update both        "
     "a dot without a bar: a pass that built no graph"
 )
+CONCEPTS = (  # name, what it is, color, left and right edge, top and bottom
+    ("configuration", "what was typed, as plain values,\nwith the defaults of conf/", "tab:blue", 0, 12, 0, 2),
+    ("plan", "the parts that were chosen, each made once;\nthey fit, and nothing is written yet", "tab:purple", 0, 12, 3, 5),
+    ("trainer", "repeats the step, and writes the run folder", "0.35", 0, 12, 6, 13.1),
+    ("step", "one iteration, with its rates and the average", "0.35", 0.4, 11.6, 7.5, 12.7),
+    ("strategy", "which network\nmoves when,\non which fakes", "tab:orange", 0.8, 4.9, 9.1, 12.3),
+    ("GAN", "networks, loss,\npenalties,\noptimisers", "tab:green", 7.4, 11.2, 9.1, 12.3),
+)
+ARROW = {"arrowstyle": "-|>", "color": "0.2", "linewidth": 1.5}
 DRAWN: dict[str, Callable[..., None]] = {
     "resample": strategies.resample,
     "reuse_z": strategies.reuse_z,
@@ -94,6 +107,27 @@ def rounding(iterations: int = 300, overrides: Sequence[str] = ()) -> Figure:
     return figure
 
 
+def concepts() -> Figure:
+    """Draw the words of docs/guide.md as boxes, one below or inside another."""
+    figure = Figure(figsize=(6.4, 7.2), layout="constrained")
+    axes = figure.subplots()
+    for name, said, color, left, right, top, bottom in CONCEPTS:
+        face = [0.9 + 0.1 * part for part in to_rgb(color)]
+        style = "round,pad=0,rounding_size=0.25"
+        axes.add_patch(FancyBboxPatch((left, top), right - left, bottom - top, style, facecolor=face, edgecolor=color))
+        axes.text(left + 0.25, top + 0.2, name, va="top", fontsize=14, weight="bold", color=color)
+        axes.text(left + 0.25, top + 0.85, said, va="top", fontsize=13, linespacing=1.3)
+    for top, said in {2: "checked by one iteration without memory", 5: "data obtained, networks built"}.items():
+        axes.annotate("", (1, top + 1), (1, top), arrowprops=ARROW)
+        axes.text(1.4, top + 0.5, said, va="center", fontsize=13, style="italic")
+    axes.annotate("", (7.4, 10.7), (4.9, 10.7), arrowprops=ARROW)
+    axes.text(6.15, 10.55, "generate\nd_loss", ha="center", va="bottom", fontsize=11, family="monospace")
+    axes.text(6.15, 10.85, "update_d\n…", ha="center", va="top", fontsize=11, family="monospace")
+    axes.set(xlim=(-0.1, 12.1), ylim=(13.2, -0.1))
+    axes.set_axis_off()
+    return figure
+
+
 def distances(one: Sequence[str], other: Sequence[str], iterations: int) -> list[float]:
     """Return ‖a − b‖ / ‖a‖ after each iteration of two runs."""
     pairs = zip(list(weights(one, iterations)), weights(other, iterations), strict=True)
@@ -108,7 +142,7 @@ def weights(overrides: Sequence[str], iterations: int) -> Iterator[Tensor]:
         yield torch.cat([p.detach().flatten().double() for p in trainer.gan.generator.parameters()])
 
 
-FIGURES: dict[str, Callable[[], Figure]] = {"graphs": graphs, "rounding": rounding}
+FIGURES: dict[str, Callable[[], Figure]] = {"graphs": graphs, "rounding": rounding, "concepts": concepts}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
