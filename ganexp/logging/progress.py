@@ -22,6 +22,8 @@ tqdm.set_lock(threading.RLock())  # all forked processes share tqdm's own lock, 
 class ProgressLogger(Logger):
     """Shows losses and images per second: beside a bar on a terminal, elsewhere as one line of the log per row.
 
+    A line says, as the bar does, how much time is left, without that of evaluations and samples.
+
     Args:
         iterations: How many iterations there will be.
         measures: What the run measures by itself and by its evaluation; measures with a label are shown too.
@@ -52,6 +54,8 @@ class ProgressLogger(Logger):
         if self._on_terminal:
             self._bar.set_postfix_str(text)
         else:
+            left_s = (self.iterations - row["progress/iteration"]) * row["time/iteration_ms"] / 1000
+            text += f"  {tqdm.format_interval(left_s)} left" if left_s > 0 else ""
             log.info("%s/%s  %s", f"{row['progress/iteration']:,}", f"{self.iterations:,}", text)
 
     def rewind(self, iteration: int) -> Row:

@@ -53,7 +53,7 @@ def test_a_run_ends_with_where_everything_is(tmp_path):
         "discriminator=dcgan: 2,909 parameters, 164,352 floating-point operations per sample.",
     ]
     for line, iteration in zip(lines[4:6], (2, 4), strict=True):
-        assert re.fullmatch(rf"{iteration}/4  D [\d.]+  G [\d.]+  [\d,]+ images/s", line)
+        assert re.fullmatch(rf"{iteration}/4  D [\d.]+  G [\d.]+  [\d,]+ images/s(  [\d:]+ left)?", line)
     (log,) = tmp_path.glob("outputs/*_seed0/train.log")
     assert all(line in log.read_text() for line in lines)
     lines = lines[next(i for i, line in enumerate(lines) if line.startswith("Trained")) :]
