@@ -7,14 +7,11 @@ from typing import Any
 from mkdocs.structure.files import File
 
 ROOT = Path(__file__).parent.parent
-STYLE = ".md-typeset td:first-child code, .md-typeset th:first-child code { white-space: nowrap }"
-"""Names of options and keys stay in one piece."""
 LINK = re.compile(r"(?<!!)\[([^\[\]]*(?:\[[^\[\]]*\][^\[\]]*)*)\]\(([^()\s]+)\)")
 
 
 def on_files(files: Any, config: Any) -> Any:
-    """Add the README as the first page, with links as they are from docs/, and the style of tables."""
-    files.append(File.generated(config, "tables.css", content=STYLE))
+    """Add the README as the first page, with links as they are from docs/."""
     text = (ROOT / "README.md").read_text()
     text = re.sub(r"\]\((?!https?:|#|docs/)", "](../", text)
     files.append(File.generated(config, "index.md", content=text.replace("](docs/", "](")))
