@@ -58,7 +58,7 @@ def members(group: str) -> Rows:
     yield f"`{group}=`", "what it is", "settings"
     for option in options(group, [CONF]):
         settings = ", ".join(f"`{group}.{key}={value}`" for key, value in option.settings.items())
-        yield f"`{option.name}`", option.meaning, settings
+        yield f"`{option.name}`", re.sub(r"\b_|_\b", r"\\_", option.meaning), settings  # as in ._target_=, else emphasis
 
 
 def strategies() -> Rows:

@@ -31,3 +31,9 @@ def test_tables_are_written_between_their_marks_and_stay(tmp_path, capsys):
 def test_a_table_that_nobody_knows_is_refused():
     with pytest.raises(SystemExit, match="weather"):
         tables.table("weather")
+
+
+def test_underscores_stay_where_the_page_is_rendered():
+    from markdown_it import MarkdownIt
+
+    assert "dataset.dataset._target_=mine.Faces" in MarkdownIt().enable("table").render(tables.table("dataset"))
