@@ -24,7 +24,6 @@ EXTRAS = {
     "submitit_local": "submitit",
     "ray": "ray",
     "ray_aws": "ray",
-    "optuna": "optuna",
 }
 """The extra of pyproject.toml that installs a plugin, by the plugin's option."""
 
@@ -43,7 +42,7 @@ def sentence(error: Exception) -> str:
     if isinstance(error, MissingConfigException) and error.missing_cfg_file:
         file = str(error.missing_cfg_file)
         group, _, option = file.rpartition("/")
-        if error.options or option in EXTRAS or group in LISTS:  # there are none where search.yaml's plugin is missing
+        if error.options or option in EXTRAS or group in LISTS:  # there are none where a preset's plugin is missing
             return _unknown_option(group, option, list(error.options or ()))
     if isinstance(error, OverrideParseException):
         override = str(error.override)

@@ -1,6 +1,5 @@
 """A sweep, from the command line to its table: Hydra's sweeper chooses the jobs, and its launcher starts them."""
 
-import os
 import re
 import shlex
 import shutil
@@ -16,7 +15,9 @@ from hydra.core.config_loader import ConfigLoader
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
 from hydra.core.plugins import Plugins
+from hydra.plugins.sweeper import Sweeper
 from hydra.types import HydraContext, RunMode
+from hydra.utils import instantiate
 from omegaconf import DictConfig, open_dict, read_write
 
 from ganexp.cli.composing import as_written, started, values_of
@@ -33,6 +34,8 @@ from ganexp.documents import FULL
 from ganexp.facts import UserError
 from ganexp.logging import reading as runs
 from ganexp.logging.lock import is_locked
+
+SEARCH = "ganexp.cli.sweeping.search.Search"
 
 
 def sweep(line: Line) -> None:
@@ -120,7 +123,7 @@ def end(folder: Path) -> None:
 
 def is_search(cfg: DictConfig) -> bool:
     """Return whether a sweeper chooses the jobs of a sweep as it goes, to optimise something."""
-    return "Optuna" in cfg.hydra.sweeper._target_
+    return not cfg.hydra.sweeper._target_.endswith(".BasicSweeper")
 
 
 def settle_direction(cfg: DictConfig, typed: bool) -> str:
@@ -133,7 +136,7 @@ def settle_direction(cfg: DictConfig, typed: bool) -> str:
     asked, metric, trust = str(cfg.sweep.direction), cfg.sweep.metric, cfg.trust
     if not is_search(cfg) or metric is None:
         return asked
-    of_search = cfg.hydra.sweeper.direction
+    of_search = cfg.hydra.sweeper.get("direction")
     of_search = getattr(of_search, "name", of_search)
     if not isinstance(of_search, str):
         return asked
@@ -165,8 +168,10 @@ def _begin(loader: ConfigLoader, cfg: DictConfig, line: Line, words: Sequence[st
     parsed = _parsed(loader, [f"{key}={value}" for key, value in (cfg.hydra.sweeper.get("params") or {}).items()] + overrides)
     differing = tuple(dict.fromkeys(one.get_key_element().lstrip("+") for one in parsed if one.is_sweep_override()))
     _check_sweep(cfg, differing)
+    if cfg.hydra.sweeper._target_ == SEARCH:
+        _check_search(cfg, parsed)
     jobs: tuple[tuple[str, ...], ...] = ()
-    if cfg.hydra.sweeper._target_.endswith(".BasicSweeper"):
+    if not is_search(cfg):
         jobs = tuple(map(tuple, BasicSweeper.split_arguments(parsed, max_batch_size=None)[0]))
         if not jobs:
             raise UserError(f"The sweep has no jobs, since {' or '.join(differing)} has no values: give it one or more.")
@@ -188,7 +193,12 @@ def _begin(loader: ConfigLoader, cfg: DictConfig, line: Line, words: Sequence[st
 def _run_jobs(loader: ConfigLoader, cfg: DictConfig, folder: Path) -> None:
     """Let Hydra's sweeper run the jobs, and turn its errors, unless they are bugs, into sentences."""
     context = HydraContext(config_loader=loader, callbacks=Callbacks())
-    sweeper = Plugins.instance().instantiate_sweeper(config=cfg, hydra_context=context, task_function=job)
+    sweeper: Sweeper
+    if cfg.hydra.sweeper._target_ == SEARCH:  # Hydra itself takes plugins only
+        sweeper = instantiate(cfg.hydra.sweeper)
+        sweeper.setup(hydra_context=context, task_function=job, config=cfg)
+    else:
+        sweeper = Plugins.instance().instantiate_sweeper(config=cfg, hydra_context=context, task_function=job)
     try:
         sweeper.sweep(arguments=typed_overrides(cfg.hydra))
     except (Exception, KeyboardInterrupt) as error:
@@ -200,7 +210,7 @@ def _run_jobs(loader: ConfigLoader, cfg: DictConfig, folder: Path) -> None:
                 "a process that runs jobs has died, usually for lack of memory: lower hydra.launcher.n_jobs, and continue "
                 f"with sweep.resume={short(folder)}."
             ) from None
-        if is_search(cfg) and isinstance(error, ValueError):
+        if is_search(cfg) and isinstance(error, (ValueError, RuntimeError)):
             if not runs.find(folder):
                 raise UserError(f"the search cannot begin: {str(error).rstrip('.')}.") from None
             found = Results.read(folder).jobs.values()
@@ -271,6 +281,23 @@ def _check_sweep(cfg: DictConfig, differing: Sequence[str]) -> None:
         refuse_unknown_metric("sweep.metric", metric, measuring(cfg), cfg.trust)
 
 
+def _check_search(cfg: DictConfig, parsed: Sequence[Override]) -> None:
+    """Refuse a search without Optuna, and a space or a sampler that Optuna does not take."""
+    if find_spec("optuna") is None:
+        raise UserError("hydra/sweeper=search needs Optuna, which is not installed: pip install -e '.[optuna]'.")
+    from ganexp.cli.sweeping.search import space_of  # imports Optuna
+
+    try:
+        space_of(parsed)
+    except ValueError as error:
+        raise UserError(f"the search cannot begin: {str(error).rstrip('.')}.") from None
+    try:
+        instantiate(cfg.hydra.sweeper.sampler)
+    except Exception as error:  # whatever a sampler raises
+        reason = str(error.__cause__ or error).splitlines()[0].rstrip(".")
+        raise UserError(f"hydra.sweeper.sampler cannot be made: {reason}.") from None
+
+
 def _check_jobs(loader: ConfigLoader, cfg: DictConfig, jobs: Sequence[Sequence[str]]) -> None:
     """Compose all jobs of a sweep, and check them until one is found that could run, which is enough to begin."""
     first_error, one_fits = None, False
@@ -309,7 +336,6 @@ def _make_folder_of_study(cfg: DictConfig) -> None:
             Path(storage.removeprefix("sqlite:///")).parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise UserError(f"hydra.sweeper.storage={storage} cannot be made: {error}.") from None
-        os.environ.setdefault("SQLALCHEMY_SILENCE_UBER_WARNING", "1")  # the warning is about Optuna's own code
 
 
 def _name_jobs(cfg: DictConfig) -> None:

@@ -163,8 +163,8 @@ def test_the_configuration_is_printed_without_training(tmp_path):
 def test_a_plugin_that_is_not_installed_is_named_with_its_extra():
     error = MissingConfigException("missing", "hydra/launcher/submitit_slurm", ["basic"])
     assert sentence(error) == ("hydra/launcher=submitit_slurm is a plugin that is not installed: pip install -e '.[submitit]'.")
-    error = MissingConfigException("In 'hydra/sweeper/search': Could not load", "hydra/sweeper/optuna")
-    assert sentence(error) == ("hydra/sweeper=optuna is a plugin that is not installed: pip install -e '.[optuna]'.")
+    error = MissingConfigException("In 'hydra/launcher/machines': Could not load", "hydra/launcher/ray")
+    assert sentence(error) == ("hydra/launcher=ray is a plugin that is not installed: pip install -e '.[ray]'.")
 
 
 def test_jobs_side_by_side_without_the_plugin_name_its_extra(monkeypatch):
@@ -172,6 +172,12 @@ def test_jobs_side_by_side_without_the_plugin_name_its_extra(monkeypatch):
     launcher = OmegaConf.load(CONF / "hydra" / "launcher" / "parallel.yaml")
     with pytest.raises(UserError, match=r"hydra/launcher=joblib is a plugin .*\[joblib\]"):
         sweep._check_launcher(launcher)
+
+
+def test_a_search_without_optuna_names_its_extra(monkeypatch):
+    monkeypatch.setattr(sweep, "find_spec", lambda name: None)
+    with pytest.raises(UserError, match=r"^hydra/sweeper=search .*\[optuna\]"):
+        sweep._check_search(OmegaConf.create(), [])
 
 
 @pytest.mark.parametrize("jobs", [0, 1.5, "two"])

@@ -172,8 +172,7 @@ def test_launchers_that_run_jobs_in_other_processes(launcher, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_search_optimises_a_logged_figure_and_is_continued(tmp_path, monkeypatch):
-    monkeypatch.setenv("SQLALCHEMY_SILENCE_UBER_WARNING", "1")
+def test_a_search_optimises_a_logged_figure_and_is_continued(tmp_path):
     search = ["hydra/sweeper=search", "hydra.sweeper.n_trials=2", "hydra.sweeper.study_name=lr", "logger=[]"]
     space = ["strategy=detach,joint", "optimizer.lr=tag(log,interval(1e-5,1e-2))", "sweep.metric=speed/images_per_s"]
     for trials in (2, 4):
