@@ -79,6 +79,7 @@ def _known_keys():
     yield from (key for key, _ in keys_of())
     yield from ("experiment", "hydra/launcher", "hydra/sweeper")
     yield from (f"hydra.launcher.{key}" for option in described("hydra/launcher", [CONF]) for key, _ in flat(option.node))
+    yield from (f"hydra.sweeper.{key}" for option in described("hydra/sweeper", [CONF]) for key, _ in flat(option.node))
     for group in GROUPS:
         yield from (f"{group}.{key}" for option in described(group, [CONF]) for key, _ in flat(option.node))
     yield from (f"dataset.of.{key}" for option in described("dataset", [CONF]) for key, _ in flat(option.node))

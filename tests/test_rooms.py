@@ -64,7 +64,18 @@ ALLOWED = {
     "logging": (
         SPOKEN | {"data", "documents", "instruments", "ranges"},
         FRAMEWORK
-        | {"annotated_types", "torchvision", "PIL", "filelock", "wandb", "tensorboard", "tqdm", "matplotlib", "psutil"},
+        | {
+            "annotated_types",
+            "torchvision",
+            "PIL",
+            "filelock",
+            "wandb",
+            "tensorboard",
+            "trackio",
+            "tqdm",
+            "matplotlib",
+            "psutil",
+        },
     ),
     "training": (
         SUBJECT - {"losses", "wrappers"}

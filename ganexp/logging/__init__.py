@@ -4,6 +4,7 @@ from ganexp.logging.base import Ending, Logger, Picture, Row, RunDescription, Su
 from ganexp.logging.folder import FolderLogger
 from ganexp.logging.progress import ProgressLogger
 from ganexp.logging.tensorboard import TensorBoardLogger
+from ganexp.logging.trackio import TrackioLogger
 from ganexp.logging.weights_and_biases import WandbLogger
 
 __all__ = [
@@ -16,5 +17,6 @@ __all__ = [
     "RunDescription",
     "Summary",
     "TensorBoardLogger",
+    "TrackioLogger",
     "WandbLogger",
 ]

@@ -19,6 +19,7 @@ class RunFolder:
         self.divergence = path / "divergence.json"  # the row and the batch at which the run diverged
         self.wandb_id = path / "wandb_id"  # the id of its W&B run
         self.tensorboard = path / "tensorboard"  # the folder of TensorBoard's event files
+        self.trackio_run = path / "trackio_run"  # the name of its Trackio run
         self.pictures = path / PICTURES
         self.checkpoints = path / "checkpoints"
         self.last = self.checkpoints / "last.pt"  # the newest checkpoint
@@ -59,6 +60,7 @@ class RunFolder:
             self.divergence,
             self.wandb_id,
             self.tensorboard,
+            self.trackio_run,
             self.pictures,
             self.checkpoints,
         ]

@@ -44,8 +44,15 @@ class RecordedRun:
     @property
     def wandb_id(self) -> str | None:
         """The id of its W&B run, if it has one."""
+        return self._line_of(RunFolder(self.folder).wandb_id)
+
+    @property
+    def trackio_run(self) -> str | None:
+        """The name of its Trackio run, if it has one."""
+        return self._line_of(RunFolder(self.folder).trackio_run)
+
+    def _line_of(self, path: Path) -> str | None:
         try:
-            path = RunFolder(self.folder).wandb_id
             refuse_outside(path, self.folder)
             with _opened(path) as file:
                 return file.read().strip() or None

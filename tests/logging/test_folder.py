@@ -127,6 +127,7 @@ PLACES = [
     "samples",
     "checkpoints",
     "tensorboard",
+    "trackio_run",
     "train.log",
     ".hydra",
     ".lock",
@@ -185,12 +186,14 @@ def test_a_link_of_the_name_of_an_unfinished_file_is_not_followed(tmp_path):
 def test_what_links_lead_to_outside_of_the_folder_is_not_read(tmp_path):
     """A report of the run may be passed on."""
     FolderLogger(folder := tmp_path / "run", config={}, measures={}).close(ended())
-    for name in ("config.json", "measures.json", "summary.json", "wandb_id", "metrics.jsonl"):
-        (tmp_path / name).write_text('{"progress/iteration": 1, "state": "secret"}' if name != "wandb_id" else "secret")
+    for name in ("config.json", "measures.json", "summary.json", "wandb_id", "trackio_run", "metrics.jsonl"):
+        (tmp_path / name).write_text(
+            '{"progress/iteration": 1, "state": "secret"}' if name not in ("wandb_id", "trackio_run") else "secret"
+        )
         (folder / name).unlink(missing_ok=True)
         (folder / name).symlink_to(tmp_path / name)
     run = read(folder)
-    assert (run.config, run.summary, run.measures, run.rows, run.wandb_id) == ({}, {}, {}, [], None)
+    assert (run.config, run.summary, run.measures, run.rows, run.wandb_id, run.trackio_run) == ({}, {}, {}, [], None, None)
     assert len(run.problems) == 4
 
 

@@ -1,5 +1,6 @@
 """A search: Optuna chooses the settings of each trial by the outcomes of those before it."""
 
+import logging
 from collections.abc import Sequence
 from math import isnan
 from typing import Any
@@ -62,7 +63,7 @@ class Search(Sweeper):
         """Run the trials, and print the best one of the study."""
         words = [f"{key}={value}" for key, value in self._params.items()] + arguments
         space, fixed = space_of(OverridesParser.create(config_loader=self._loader).parse_overrides(words))
-        optuna.logging.set_verbosity(optuna.logging.WARNING)
+        optuna.logging.set_verbosity(logging.WARNING)
         study = optuna.create_study(**self._study, load_if_exists=True)
         for begun in range(0, self._n_trials, self._n_jobs):
             trials = [study.ask(space) for _ in range(min(self._n_jobs, self._n_trials - begun))]
