@@ -100,6 +100,6 @@ def _distribution(override: Override) -> BaseDistribution:
         return FloatDistribution(low, high, log="log" in sweep.tags)
     choices: list[Any] = list(override.sweep_iterator(transformer=Transformer.encode))
     if choices and isinstance(sweep, RangeSweep):
-        kind = IntDistribution if all(isinstance(one, int) for one in choices) else FloatDistribution
+        kind: Any = IntDistribution if all(isinstance(one, int) for one in choices) else FloatDistribution
         return kind(min(choices), max(choices), step=abs(sweep.step))
     return CategoricalDistribution(choices)
