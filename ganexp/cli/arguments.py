@@ -21,6 +21,15 @@ TASKS = {
 """What `ganexp sample` does, by the name of the function that does it."""
 
 
+class Formatter(argparse.RawDescriptionHelpFormatter):
+    """Adds an option's default to its help; one of None is what the help itself says."""
+
+    def _get_help_string(self, action: argparse.Action) -> str:
+        text = action.help or ""
+        without = not action.option_strings or action.nargs == 0 or action.default in (None, [], argparse.SUPPRESS)
+        return text if without else f"{text}; {action.default} by default"
+
+
 def parser() -> ArgumentParser:
     """Return the parser of `ganexp`, with a subparser for each command, described by the docstring of its function."""
     ganexp = ArgumentParser(prog="ganexp", description="Train GANs, and look at what they have learnt.")
@@ -33,7 +42,7 @@ def parser() -> ArgumentParser:
             describe.__name__,
             help=text.partition("\n")[0].rstrip("."),  # empty with python -OO
             description=text,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
+            formatter_class=Formatter,
         )
         describe(own)
     return ganexp
@@ -66,39 +75,68 @@ def evaluate(parser: ArgumentParser) -> None:
     measured = parser.add_argument_group("how, as keys below evaluation; by default as the run says")
     names = ", ".join(option_files("measure"))
     measured.add_argument(
-        "--measure", action="extend", nargs="+", metavar="NAME", help=f"{names}; and settings, as in kid.subsets=50"
+        "--measure",
+        action="extend",
+        nargs="+",
+        metavar="NAME",
+        help=f"{names}; and settings, as in kid.subsets=50; the run's own by default",
     )
-    measured.add_argument("--config-dir", type=Path, help="YAML files of your own, as for training, with further measures")
+    measured.add_argument(
+        "--config-dir", type=Path, help="YAML files of your own, as for training, with further measures; none by default"
+    )
     protocols = ", ".join(option_files("evaluation.protocol"))
     measured.add_argument(
-        "--protocol", metavar="NAME", help=f"how a publication evaluates, where nothing else is said: {protocols}"
+        "--protocol",
+        metavar="NAME",
+        help=f"how a publication evaluates, where nothing else is said: {protocols}; none by default",
     )
-    measured.add_argument("--against", choices=["train", "test"], help="which real samples they are compared with")
     measured.add_argument(
-        "--features", action="extend", nargs="+", help="such as classifier, inception, dinov2_vitb14; a file is code and runs"
+        "--against",
+        choices=["train", "test"],
+        help="which real samples they are compared with; the run's own choice by default",
     )
-    measured.add_argument("--feature-weights", help="the folder with weights of DINOv2 and CLIP")
-    measured.add_argument("--samples", type=int, help="how many; of a folder, all by default")
-    measured.add_argument("--of", choices=["average", "generator"], help="whose samples")
     measured.add_argument(
-        "--standing", type=int, metavar="N", help="batches that batch norm's statistics are computed anew from"
+        "--features",
+        action="extend",
+        nargs="+",
+        help="such as classifier, inception, dinov2_vitb14; a file is code and runs; the run's own by default",
+    )
+    measured.add_argument("--feature-weights", help="the folder with weights of DINOv2 and CLIP; the run's own by default")
+    measured.add_argument("--samples", type=int, help="how many; the run's own number, and all of a folder, by default")
+    measured.add_argument("--of", choices=["average", "generator"], help="whose samples; the run's own choice by default")
+    measured.add_argument(
+        "--standing",
+        type=int,
+        metavar="N",
+        help="batches that batch norm's statistics are computed anew from; the run's own number by default",
     )
     images = parser.add_argument_group("folders of images")
-    images.add_argument("--dataset", help="what they are compared with, such as mnist")
+    images.add_argument("--dataset", help="what they are compared with, such as mnist; without it, the places are runs")
     images.add_argument(
-        "--set", dest="overrides", action="extend", nargs="+", default=[], help="its settings, as in dataset.image_size=64"
+        "--set",
+        dest="overrides",
+        action="extend",
+        nargs="+",
+        default=[],
+        help="its settings, as in dataset.image_size=64; its own by default",
     )
-    parser.add_argument("--nearest", choices=["features", "pixels"], help="what training images are nearest in")
-    parser.add_argument("--device", help="cpu or cuda; the run's own by default")
     parser.add_argument(
-        "--trust", action="extend", nargs="*", default=[], help="modules besides ganexp's whose code the run may name"
+        "--nearest", choices=["features", "pixels"], help="what training images are nearest in; features by default"
+    )
+    parser.add_argument("--device", help="cpu, cuda or cuda:N; the run's own by default")
+    parser.add_argument(
+        "--trust",
+        action="extend",
+        nargs="*",
+        default=[],
+        help="modules besides ganexp's whose code the run may name; none by default",
     )
     parser.add_argument(
         "--output",
         type=Path,
-        help="the folder of the results; evaluation in the first run or sweep, or beside a lone checkpoint, otherwise",
+        help="the folder of the results; by default evaluation in the first run or sweep, or beside a lone checkpoint",
     )
-    parser.add_argument("--overwrite", action="store_true", help="replace what is there")
+    parser.add_argument("--overwrite", action="store_true", help="replace what is there; not by default")
 
 
 def sample(parser: ArgumentParser) -> None:
@@ -123,51 +161,73 @@ def sample(parser: ArgumentParser) -> None:
     parser.add_argument(
         "run",
         type=_place_or_repository,
-        help="of a run, a checkpoint, a saved generator or one of the hub; run=… is the same",
+        help="a run folder, a checkpoint, a saved generator or hf://owner/name; run=… is the same",
     )
     tasks = parser.add_mutually_exclusive_group()
     for task, said in TASKS.items():
         tasks.add_argument(f"--{task}", dest="task", action="store_const", const=task, default="grid", help=said)
     which = parser.add_argument_group("which samples")
     which.add_argument(
-        "--n", type=_positive, help="how many; 64 in a grid, 1000 as files, 4 per tile of a film, 8 beside neighbours"
+        "--n",
+        type=_positive,
+        help="how many; by default 64 in a grid, or 8 of each class, 1000 as files, 4 per tile of a film, 8 neighbours",
     )
-    which.add_argument("--seed", type=_integer, default=0)
+    which.add_argument("--seed", type=_integer, default=0, help="of the latents")
     which.add_argument("--first", type=_integer, default=0, help="index of the first one")
-    which.add_argument("--indices", type=_integer, action="extend", nargs="+", help="these, instead of --n and --first")
-    which.add_argument("--label", help="the class of all, by number or name; otherwise classes take turns")
-    which.add_argument("--truncation", type=float, help="bound of latents, or ψ of StyleGAN2: more typical")
-    which.add_argument("--plain-weights", action="store_true", help="not the averaged ones")
     which.add_argument(
-        "--standing", type=_positive, default=0, metavar="N", help="batches that batch norm's statistics are computed anew from"
+        "--indices", type=_integer, action="extend", nargs="+", help="these, instead of --n and --first; none by default"
+    )
+    which.add_argument("--label", help="the class of all, by number or name; classes take turns by default")
+    which.add_argument(
+        "--truncation", type=float, help="bound of latents, or ψ of StyleGAN2: more typical samples; none by default"
+    )
+    which.add_argument(
+        "--plain-weights", action="store_true", help="those of the generator itself; averaged ones by default, if there are any"
+    )
+    which.add_argument(
+        "--standing",
+        type=_positive,
+        default=0,
+        metavar="N",
+        help="batches that batch norm's statistics are computed anew from, or 0 to keep those of training",
     )
     guided = parser.add_argument_group("by the discriminator")
-    guided.add_argument("--method", choices=["rejection", "langevin"], help="D decides which latents are taken")
-    guided.add_argument("--percentile", type=float, help="of rejection: keep more, such as 80; exact otherwise")
-    guided.add_argument("--steps", type=_positive, default=100, help="of langevin")
-    guided.add_argument("--step-size", type=float, default=0.01, help="of langevin")
-    parser.add_argument("--with-discriminator", action="store_true", help="--save it too")
-    parser.add_argument("--form", choices=["torchscript", "torch_export", "onnx"], default="torch_export", help="of an export")
-    parser.add_argument("--direction", choices=["a_to_b", "b_to_a"], help="of an export of generator=two_way; both otherwise")
+    guided.add_argument(
+        "--method", choices=["rejection", "langevin"], help="D decides which latents are taken; none by default: all are"
+    )
+    guided.add_argument("--percentile", type=float, help="of rejection: keep more, such as 80; exact by default")
+    guided.add_argument("--steps", type=_positive, default=100, help="how many, of langevin")
+    guided.add_argument("--step-size", type=float, default=0.01, help="how long, of langevin")
+    parser.add_argument("--with-discriminator", action="store_true", help="--save the discriminator too; not by default")
+    parser.add_argument(
+        "--form", choices=["torchscript", "torch_export", "onnx"], default="torch_export", help="what --export writes"
+    )
+    parser.add_argument("--direction", choices=["a_to_b", "b_to_a"], help="of an export of generator=two_way; both by default")
     files = parser.add_argument_group("images")
-    files.add_argument("--format", choices=["png", "npz", "tar"], default="png")
+    files.add_argument(
+        "--format", choices=["png", "npz", "tar"], default="png", help="files of one image, one array, or shards"
+    )
     files.add_argument("--shard-size", type=_positive, default=10_000, help="samples in a tar file")
     films = parser.add_argument_group("film")
-    films.add_argument("--movie", choices=["gif", "mp4"], default="gif")
-    films.add_argument("--way", choices=["spherical", "linear"], default="spherical")
+    films.add_argument("--movie", choices=["gif", "mp4"], default="gif", help="the kind of file")
+    films.add_argument("--way", choices=["spherical", "linear"], default="spherical", help="how latents are interpolated")
     films.add_argument("--frames", type=_positive, default=16, help="from one sample to the next")
     films.add_argument("--tiles", type=_positive, default=16, help="walks beside each other")
-    films.add_argument("--per-second", type=_positive, default=20)
+    films.add_argument("--per-second", type=_positive, default=20, help="frames in a second")
     films.add_argument("--enlarge", type=_positive, default=1, help="pixels along the side of a pixel")
-    films.add_argument("--open", action="store_true", help="end at the last sample, instead of where it began")
+    films.add_argument("--open", action="store_true", help="end at the last sample; where it began by default")
     parser.add_argument("--nearest", type=_positive, default=7, help="neighbours of each sample")
-    parser.add_argument("--batch-size", type=_positive, default=256)
-    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--batch-size", type=_positive, default=256, help="samples that are drawn at once")
+    parser.add_argument("--device", default="cpu", help="cpu, cuda or cuda:N")
     parser.add_argument(
-        "--trust", action="extend", nargs="*", default=[], help="modules besides ganexp's whose code the run may name"
+        "--trust",
+        action="extend",
+        nargs="*",
+        default=[],
+        help="modules besides ganexp's whose code the run may name; none by default",
     )
-    parser.add_argument("--output", type=Path, help="the file or folder of the result")
-    parser.add_argument("--overwrite", action="store_true", help="replace what is there")
+    parser.add_argument("--output", type=Path, help="the file or folder of the result; in generated/ beside the run by default")
+    parser.add_argument("--overwrite", action="store_true", help="replace what is there; not by default")
 
 
 def translate(parser: ArgumentParser) -> None:
@@ -187,26 +247,34 @@ def translate(parser: ArgumentParser) -> None:
     parser.add_argument(
         "run",
         type=_place_or_repository,
-        help="of a run, a checkpoint, a saved generator or one of the hub; run=… is the same",
+        help="a run folder, a checkpoint, a saved generator or hf://owner/name; run=… is the same",
     )
     parser.add_argument("folder", type=Path, help="a folder or zip archive of images")
     parser.add_argument("--output", type=Path, required=True, help="the folder of the results")
-    parser.add_argument("--direction", choices=["a_to_b", "b_to_a"], help="of generator=two_way; a_to_b otherwise")
+    parser.add_argument("--direction", choices=["a_to_b", "b_to_a"], help="of generator=two_way; a_to_b by default")
     parser.add_argument(
         "--size",
         type=_positive,
         action="extend",
         nargs="+",
-        help="side, or height and width, that images are scaled and cut to",
+        help="side, or height and width, that images are scaled and cut to; their own by default",
     )
-    parser.add_argument("--label", help="the class of all, by number or name, of a conditional translator")
-    parser.add_argument("--plain-weights", action="store_true", help="not the averaged ones")
-    parser.add_argument("--batch-size", type=_positive, default=16, help="images of one size that are translated at once")
-    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--label", help="the class of all, by number or name, which a conditional translator needs")
     parser.add_argument(
-        "--trust", action="extend", nargs="*", default=[], help="modules besides ganexp's whose code the run may name"
+        "--plain-weights", action="store_true", help="those of the generator itself; averaged ones by default, if there are any"
     )
-    parser.add_argument("--overwrite", action="store_true", help="write into a folder that holds something already")
+    parser.add_argument("--batch-size", type=_positive, default=16, help="images of one size that are translated at once")
+    parser.add_argument("--device", default="cpu", help="cpu, cuda or cuda:N")
+    parser.add_argument(
+        "--trust",
+        action="extend",
+        nargs="*",
+        default=[],
+        help="modules besides ganexp's whose code the run may name; none by default",
+    )
+    parser.add_argument(
+        "--overwrite", action="store_true", help="write into a folder that holds something already; not by default"
+    )
 
 
 def push(parser: ArgumentParser) -> None:
@@ -221,13 +289,25 @@ def push(parser: ArgumentParser) -> None:
     """
     parser.add_argument("run", type=_place, help="a run folder, a checkpoint or a saved generator; run=… is the same")
     parser.add_argument("repo", help="owner/name")
-    parser.add_argument("--license", help="as the hub calls it, such as mit or cc-by-4.0; that of the data may restrict it")
-    parser.add_argument("--private", action="store_true", help="a new repository is seen by its owner alone")
-    parser.add_argument("--message", default="Add a generator", help="of the commit")
-    parser.add_argument("--with-discriminator", action="store_true", help="for ganexp.load_discriminator")
-    parser.add_argument("--plain-weights", action="store_true", help="not the averaged ones")
     parser.add_argument(
-        "--trust", action="extend", nargs="*", default=[], help="modules besides ganexp's whose code the run may name"
+        "--license", help="as the hub calls it, such as mit or cc-by-4.0; none by default; that of the data may restrict it"
+    )
+    parser.add_argument(
+        "--private", action="store_true", help="a new repository is seen by its owner alone; by everybody by default"
+    )
+    parser.add_argument("--message", default="Add a generator", help="what the commit says")
+    parser.add_argument(
+        "--with-discriminator", action="store_true", help="publish it too, for ganexp.load_discriminator; not by default"
+    )
+    parser.add_argument(
+        "--plain-weights", action="store_true", help="those of the generator itself; averaged ones by default, if there are any"
+    )
+    parser.add_argument(
+        "--trust",
+        action="extend",
+        nargs="*",
+        default=[],
+        help="modules besides ganexp's whose code the run may name; none by default",
     )
 
 
@@ -246,11 +326,15 @@ def average(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--width", type=float, action="extend", nargs="+", required=True, help="relative standard deviations, below 0.28"
     )
-    parser.add_argument("--iteration", type=_positive, help="the end of the average; the last checkpoint's otherwise")
+    parser.add_argument("--iteration", type=_positive, help="the end of the average; the last checkpoint's by default")
     parser.add_argument(
-        "--trust", action="extend", nargs="*", default=[], help="modules besides ganexp's whose code the run may name"
+        "--trust",
+        action="extend",
+        nargs="*",
+        default=[],
+        help="modules besides ganexp's whose code the run may name; none by default",
     )
-    parser.add_argument("--overwrite", action="store_true", help="replace what is there")
+    parser.add_argument("--overwrite", action="store_true", help="replace what is there; not by default")
 
 
 def report(parser: ArgumentParser) -> None:
@@ -265,8 +349,8 @@ def report(parser: ArgumentParser) -> None:
     Broken, failed and unfinished runs are shown as such, with whatever can be read of them.
     """
     parser.add_argument("folders", nargs="+", type=Path, help="folders of runs or sweeps")
-    parser.add_argument("--output", type=Path, help="the page; report.html in the first folder otherwise")
-    parser.add_argument("--metric", help="a key of the rows to rank by, such as eval/fid; a sweep's sweep.metric otherwise")
+    parser.add_argument("--output", type=Path, help="the page; report.html in the first folder by default")
+    parser.add_argument("--metric", help="a key of the rows to rank by, such as eval/fid; a sweep's sweep.metric by default")
     parser.add_argument(
         "--direction",
         choices=("auto", "minimize", "maximize"),
@@ -285,13 +369,19 @@ def dynamics(parser: ArgumentParser) -> None:
     are examined, and keep_checkpoints=… keeps more of them.
     """
     parser.add_argument("run", type=_place, help="a run folder; run=… is the same")
-    parser.add_argument("--rules", action="extend", nargs="*", default=[], help="strategies to compare; all of them otherwise")
-    parser.add_argument("--rate", type=_rate, help="learning rate; one over the largest eigenvalue otherwise")
-    parser.add_argument("--path", action="store_true", help="also look at the checkpoints where rows have the spectrum")
+    parser.add_argument("--rules", action="extend", nargs="*", default=[], help="strategies to compare; all of them by default")
+    parser.add_argument("--rate", type=_rate, help="learning rate; one over the largest eigenvalue by default")
     parser.add_argument(
-        "--trust", action="extend", nargs="*", default=[], help="modules besides ganexp's whose code the run may name"
+        "--path", action="store_true", help="also look at the checkpoints where rows have the spectrum; not by default"
     )
-    parser.add_argument("--output", type=Path, help="the page; dynamics.html in the run's folder otherwise")
+    parser.add_argument(
+        "--trust",
+        action="extend",
+        nargs="*",
+        default=[],
+        help="modules besides ganexp's whose code the run may name; none by default",
+    )
+    parser.add_argument("--output", type=Path, help="the page; dynamics.html in the run's folder by default")
 
 
 def features(parser: ArgumentParser) -> None:
@@ -300,11 +390,13 @@ def features(parser: ArgumentParser) -> None:
     It takes minutes on a CPU, and prints the accuracy on images that were held out.
     """
     parser.add_argument("dataset", help="a labelled data set, such as mnist")
-    parser.add_argument("overrides", nargs="*", help="settings as for training, such as data_root=/path dataset.image_size=64")
+    parser.add_argument(
+        "overrides", nargs="*", default=[], help="settings as for training, such as data_root=/path dataset.image_size=64"
+    )
     parser.add_argument(
         "--epochs", type=_positive, help="passes through the data; by default those of 45,000 to 180,000 images"
     )
-    parser.add_argument("--device", default="auto", help="cpu, cuda or cuda:N; a GPU if there is one otherwise")
+    parser.add_argument("--device", default="auto", help="cpu, cuda or cuda:N; auto is a GPU if there is one")
 
 
 def compare(parser: ArgumentParser) -> None:
@@ -319,14 +411,21 @@ def compare(parser: ArgumentParser) -> None:
     Writes table.md, table.csv and plots below outputs/. Only ganexp's own strategies are compared.
     """
     strategies = [*option_files("strategy")]
-    parser.add_argument("--strategies", action="extend", nargs="+", choices=strategies, help="all of them otherwise")
-    parser.add_argument("--losses", action="extend", nargs="+", help="nonsaturating otherwise")
     parser.add_argument(
-        "--overrides", action="extend", nargs="*", help="configuration of every run, of a DCGAN of 64×64 otherwise"
+        "--strategies",
+        action="extend",
+        nargs="+",
+        choices=strategies,
+        metavar="NAME",
+        help=f"{', '.join(strategies)}; all of them by default",
     )
-    parser.add_argument("--repeats", type=_positive, default=7)
+    parser.add_argument("--losses", action="extend", nargs="+", help="which; nonsaturating by default")
+    parser.add_argument(
+        "--overrides", action="extend", nargs="*", help="configuration of every run; that of a DCGAN of 64×64 by default"
+    )
+    parser.add_argument("--repeats", type=_positive, default=7, help="how often each row is timed")
     parser.add_argument("--iterations", type=_positive, default=3, help="iterations per repeat")
-    parser.add_argument("--output", type=Path, help="folder of the results")
+    parser.add_argument("--output", type=Path, help="folder of the results; a new one below outputs/ by default")
 
 
 def watch(parser: ArgumentParser) -> None:
@@ -342,8 +441,8 @@ def watch(parser: ArgumentParser) -> None:
     """
     parser.add_argument("script", type=Path, help="a Python file that trains a GAN with torch")
     parser.add_argument("--iterations", type=_positive, default=3, help="iterations to watch, in which both players move")
-    parser.add_argument("--json", action="store_true", help="print the report as JSON")
-    parser.add_argument("--picture", type=Path, metavar="FILE.png", help="draw the life of each graph")
+    parser.add_argument("--json", action="store_true", help="print the report as JSON; as text by default")
+    parser.add_argument("--picture", type=Path, metavar="FILE.png", help="draw the life of each graph; none by default")
 
 
 def dashboard(parser: ArgumentParser) -> None:
@@ -356,13 +455,19 @@ def dashboard(parser: ArgumentParser) -> None:
     get another saved view; existing views are not changed. --print shows what would be saved, and needs no account.
     """
     parser.add_argument("--entity", required=True, help="the user or team that owns the project")
-    parser.add_argument("--project", default="ganexp")
-    parser.add_argument("--name", default="ganexp", help="of the saved view")
+    parser.add_argument("--project", default="ganexp", help="the project whose runs are shown")
+    parser.add_argument("--name", default="ganexp", help="what the saved view is called")
     parser.add_argument(
-        "--sweeps", action="extend", nargs="*", default=[], help="names of sweeps, for colours by strategy and loss"
+        "--sweeps",
+        action="extend",
+        nargs="*",
+        default=[],
+        help="names of sweeps, for colours by strategy and loss; none by default",
     )
-    parser.add_argument("--config-dir", type=Path, action="append", default=[], help="YAML files of your own, as for training")
-    parser.add_argument("--print", action="store_true", help="print it instead of saving it")
+    parser.add_argument(
+        "--config-dir", type=Path, action="append", default=[], help="YAML files of your own, as for training; none by default"
+    )
+    parser.add_argument("--print", action="store_true", help="print it; save it by default")
 
 
 def _place(typed: str) -> Path:

@@ -1,10 +1,15 @@
 """The text of `python train.py --help`: every group with its options, and every key with its default and meaning.
 
+`--help loss` shows that group alone, and `--help evaluation` the keys below `evaluation`.
+
 It is made on request from the YAML files that Hydra would see, so that nothing is missing from it. Neither Hydra nor torch nor
 any class that a file names is imported, so that it appears at once.
 """
 
+import difflib
+import os
 import shutil
+import sys
 import textwrap
 from collections.abc import Iterator, Sequence
 
@@ -35,20 +40,26 @@ OF HYDRA
 
 Groups can be mixed freely; what does not fit together is refused in one sentence. docs/choices.md has recipes,
 docs/strategies.md compares strategies, --cfg job prints the composed configuration, --version the versions, and
---hydra-help is about Hydra itself."""
+--hydra-help is about Hydra itself. --help loss shows that group alone."""
 
 
 def print_help(arguments: Sequence[str]) -> str | None:
     """Print the help, and return the exit status."""
     try:
-        print(described(arguments))
+        print(described(arguments), flush=True)
+    except BrokenPipeError:  # as by `| head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (OSError, ValueError) as error:
         return f"Error: {printable(error)}"
     return None
 
 
 def described(arguments: Sequence[str]) -> str:
-    """Return the groups and the keys of the configuration that a command line names, as text for a terminal."""
+    """Return the groups and the keys of the configuration that a command line names, as text for a terminal.
+
+    Raises:
+        UserError: There is no such configuration, or a word names no group and no key in it.
+    """
     width = max(NARROWEST, min(WIDEST, shutil.get_terminal_size().columns))
     line = read([one for one in arguments if one not in ("-h", "--help")])
     typed = [line.further] if line.further else []
@@ -56,14 +67,25 @@ def described(arguments: Sequence[str]) -> str:
     said, ours = primary(folders, name), primary([conf_folder()])
     if not said.groups and not said.keys:
         raise UserError(f"--config-name={name} names no configuration in {' or '.join(map(str, folders))}.")
-    meanings = ours.meanings | said.meanings
-    lines = [HEAD]
-    for group, default in said.groups.items():
-        lines += [*_group(f"{group}={default}  {meanings.get(group, '')}", options(group, folders), width), ""]
-    lines += ["KEYS", ""]
-    for key, value in (ours.keys | said.keys).items():
-        lines += _entry(f"{key}={value}", meanings.get(key, ""), SETTINGS, width)
-    return "\n".join([*lines, END])
+    meanings, keys = ours.meanings | said.meanings, ours.keys | said.keys
+    asked = [word.rstrip(".") for word in line.words if "=" not in word]
+    groups = [group for group in said.groups if not asked or group in asked]
+    about = [key for key in keys if not asked or any(f"{key}.".startswith(f"{one}.") for one in asked)]
+    for one in asked:
+        if one not in groups and not any(f"{key}.".startswith(f"{one}.") for key in about):
+            raise UserError(_unknown(one, [*said.groups, *keys]))
+    lines = [] if asked else [HEAD]
+    for group in groups:
+        lines += [*_group(f"{group}={said.groups[group]}  {meanings.get(group, '')}", options(group, folders), width), ""]
+    lines += ["KEYS", ""] if about else []
+    for key in about:
+        lines += _entry(f"{key}={keys[key]}", meanings.get(key, ""), SETTINGS, width)
+    return "\n".join(lines if asked else [*lines, END]).rstrip()
+
+
+def _unknown(word: str, known: Sequence[str]) -> str:
+    close = difflib.get_close_matches(word, known, n=1)
+    return f"--help {word}: there is no such group or key. " + (f"Did you mean {close[0]}?" if close else "--help lists all.")
 
 
 def _group(heading: str, members: Sequence[Option], width: int) -> Iterator[str]:

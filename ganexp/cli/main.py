@@ -32,14 +32,15 @@ def command(words: Sequence[str]) -> Callable[[], object]:
     Raises:
         UserError, OSError: It can be refused at once.
     """
-    from ganexp.cli.arguments import COMMANDS, parsed, parser
+    from ganexp.cli.arguments import COMMANDS, TASKS, parsed, parser
     from ganexp.cli.beforehand import refuse
 
     if not words:
         return parser().print_help
     if words[0] not in COMMANDS and not words[0].startswith("-"):
-        close = difflib.get_close_matches(words[0], COMMANDS, n=1)
-        meant = f"Did you mean {close[0]}?" if close else f"Its commands are {', '.join(COMMANDS)}."
+        meanings = {**dict.fromkeys(COMMANDS, ""), **{task: f"sample RUN --{task}" for task in TASKS}}
+        close = difflib.get_close_matches(words[0], meanings, n=1)
+        meant = f"Did you mean {meanings[close[0]] or close[0]}?" if close else f"Its commands are {', '.join(COMMANDS)}."
         raise UserError(f"ganexp has no command {words[0]}. {meant}")
     options = parsed(words)
     refuse(options)

@@ -1,6 +1,8 @@
 """`ganexp train`, the same as `python train.py`: one run, a sweep, or one of Hydra's views of a configuration."""
 
+import importlib.metadata
 import os
+import platform
 import sys
 from collections.abc import Sequence
 
@@ -19,11 +21,18 @@ def main() -> None:
         sys.exit(print_help(words))
     process.begin()  # while torch is imported
     if words == ["--version"]:
-        from ganexp.logging.provenance import versions
-
         sys.exit(print(versions()))
     with process.ending():
         train(words)
+
+
+def versions() -> str:
+    """Return the line that `--version` prints; packages are asked without being imported."""
+    found = {
+        name: next((one.version for one in importlib.metadata.distributions(name=name)), "(not installed)")
+        for name in ("ganexp", "torch")
+    }
+    return ", ".join([*(f"{name} {version}" for name, version in found.items()), f"Python {platform.python_version()}"])
 
 
 def train(words: Sequence[str]) -> None:

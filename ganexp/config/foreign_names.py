@@ -44,9 +44,21 @@ NAMES = {
     "workers": ("num_workers", "n_workers"),
     "seed": ("random_seed",),
     "device=cuda": ("cuda",),
-    "device=cuda:0": ("gpu", "gpus"),
+    "device=cuda:0": ("gpu", "gpu_id"),
+    "torchrun --nproc_per_node=… train.py …, which starts one process for each GPU": (
+        "devices",
+        "gpus",
+        "n_gpus",
+        "num_gpus",
+        "gpu_ids",
+        "nodes",
+        "num_nodes",
+        "world_size",
+        "ddp",
+        "distributed",
+    ),
     "precision": ("dtype",),
-    "precision=bf16": ("fp16", "amp", "bf16"),
+    "precision=bf16": ("fp16", "amp", "bf16", "mixed_precision", "half", "autocast"),
     "measure": ("metrics", "evaluation.measures"),
     "measure=[fid], with evaluate_every=…": ("fid",),
     "logger.wandb": ("wandb",),
@@ -55,6 +67,6 @@ NAMES = {
     "logger.wandb.tags": ("tags",),
     "hydra.run.dir": ("outdir", "output_dir"),
 }
-"""The keys and values of ganexp, each with its names in other projects."""
+"""The keys, values and commands of ganexp, each with its names in other projects."""
 ELSEWHERE = {name: here for here, names in NAMES.items() for name in names}
-"""For each name in other projects, the key or value of ganexp."""
+"""For each name in other projects, the key, value or command of ganexp."""

@@ -87,8 +87,3 @@ def _version(package: str) -> str | None:
 def same_everywhere(*plugins: str) -> dict[str, Any]:
     """Return the facts that must be equal in all processes of a run: the commit, and the versions of torch and the like."""
     return {"git": _git(), **{name: _version(name) for name in ("ganexp", "torch", "numpy", *plugins)}}
-
-
-def versions() -> str:
-    """Return the line that `--version` prints."""
-    return f"ganexp {_version('ganexp')}, torch {torch.__version__}, Python {platform.python_version()}"

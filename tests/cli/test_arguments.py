@@ -1,7 +1,10 @@
 """Numbers on the command line that no command could use."""
 
 import argparse
+import importlib.metadata
+import platform
 import re
+import subprocess
 import sys
 
 import pytest
@@ -64,6 +67,24 @@ def test_an_option_of_several_values_that_is_typed_twice_has_all_of_them(before,
     assert getattr(options, option.dest) == [(option.type or str)(one) for one in typed]
 
 
+def test_every_option_says_what_it_is_and_what_it_is_by_default():
+    (commands,) = (one for one in parser()._actions if isinstance(one, argparse._SubParsersAction))
+    for name, own in commands.choices.items():
+        shown = " ".join(own.format_help().split())
+        for one in own._actions:
+            assert one.help, f"{name} {one.dest}"
+            if one.option_strings and one.nargs != 0 and not one.required:
+                told = one.help if one.default in (None, []) else f"; {one.default} by default"
+                assert re.search("by default|otherwise|needs|without it", told), f"{name} {one.dest}"
+                assert " ".join(told.split()) in shown, f"{name} {one.dest}"
+
+
+def test_the_versions_are_told_without_torch(capsys):
+    code = "import sys; sys.modules['torch'] = None; sys.argv = ['ganexp', '--version']; import ganexp.cli.main as m; m.main()"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert f"torch {importlib.metadata.version('torch')}, Python {platform.python_version()}" in done.stdout
+
+
 def test_without_a_command_the_commands_are_shown(capsys):
     command([])()
     said = capsys.readouterr().out
@@ -72,7 +93,12 @@ def test_without_a_command_the_commands_are_shown(capsys):
 
 @pytest.mark.parametrize(
     ("typed", "said"),
-    [("tain", "Did you mean train?"), ("evaluat", "Did you mean evaluate?"), ("xyz", "Its commands are train, ")],
+    [
+        ("film", "Did you mean sample RUN --film?"),
+        ("tain", "Did you mean train?"),
+        ("evaluat", "Did you mean evaluate?"),
+        ("xyz", "Its commands are train, "),
+    ],
 )
 def test_an_unknown_command_is_one_sentence(typed, said):
     with pytest.raises(UserError, match=rf"^ganexp has no command {typed}\. {re.escape(said)}"):

@@ -109,3 +109,28 @@ def test_lines_fit_a_terminal_of_a_hundred_columns_and_use_no_more_than_130(colu
     monkeypatch.setenv("COLUMNS", str(columns))
     longest = max(len(line) for line in described([]).splitlines())
     assert longest <= max(120, min(130, columns))
+
+
+def test_one_group_is_shown_with_the_keys_below_it_and_one_key():
+    whole = described([])
+    loss = described(["loss"])
+    assert loss in whole
+    assert loss.startswith("loss=")
+    assert "\ndataset=" not in loss
+    assert "KEYS" not in loss
+    assert re.findall(r"^  (\S+?)=", described(["evaluation", "seed"]), re.MULTILINE) == [
+        key for key in OURS.keys if key == "seed" or key.startswith("evaluation.")
+    ]
+
+
+def test_a_word_that_is_no_group_and_no_key_is_a_sentence():
+    with pytest.raises(UserError, match=r"lss.*Did you mean loss"):
+        described(["lss"])
+
+
+def test_a_reader_that_has_seen_enough_is_no_error():
+    code = "from ganexp.cli.help import print_help; print(print_help([]), file=__import__('sys').stderr)"
+    done = subprocess.run(
+        ["bash", "-c", f'{sys.executable} -c "{code}" | head -n 1'], capture_output=True, text=True, check=True
+    )
+    assert done.stderr == "None\n"
