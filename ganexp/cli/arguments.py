@@ -11,7 +11,7 @@ from pathlib import Path
 from ganexp.config.defaults import option_files
 
 TASKS = {
-    "grid": "draw a grid of samples; of each class a column, if there are few",
+    "grid": "draw a grid of samples; of each class a row, if there are few, which --n fills",
     "images": "write samples to files",
     "film": "walk from sample to sample through latent space",
     "neighbours": "draw samples beside the training images that are nearest to them",
@@ -143,6 +143,7 @@ def sample(parser: ArgumentParser) -> None:
     """Draw samples from a trained generator, as a grid, as files or as a film, or export it.
 
         ganexp sample outputs/latest                                    # a grid of 64
+        ganexp sample outputs/latest --enlarge 4                        # the same, four times as large
         ganexp sample outputs/latest --images --n 1000 --seed 1         # PNG files; run again, it continues where it ended
         ganexp sample outputs/latest --images --n 50000 --format npz    # or tar, in shards
         torchrun --nproc_per_node=8 -m -- ganexp sample outputs/latest --images --n 50000 --device cuda
@@ -214,8 +215,10 @@ def sample(parser: ArgumentParser) -> None:
     films.add_argument("--frames", type=_positive, default=16, help="from one sample to the next")
     films.add_argument("--tiles", type=_positive, default=16, help="walks beside each other")
     films.add_argument("--per-second", type=_positive, default=20, help="frames in a second")
-    films.add_argument("--enlarge", type=_positive, default=1, help="pixels along the side of a pixel")
     films.add_argument("--open", action="store_true", help="end at the last sample; where it began by default")
+    parser.add_argument(
+        "--enlarge", type=_positive, default=1, help="pixels along the side of each pixel of a grid or a film, for small images"
+    )
     parser.add_argument("--nearest", type=_positive, default=7, help="neighbours of each sample")
     parser.add_argument("--batch-size", type=_positive, default=256, help="samples that are drawn at once")
     parser.add_argument("--device", default="cpu", help="cpu, cuda or cuda:N")

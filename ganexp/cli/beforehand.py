@@ -3,7 +3,7 @@
 import os
 import re
 from argparse import Namespace
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from ganexp.config.defaults import conf_folder, option_files
 from ganexp.config.parsing import parse
 from ganexp.config.plain import evaluated, plain
 from ganexp.config.plugins import conf_folders
-from ganexp.config.schema import files_among
+from ganexp.config.schema import files_among, unknown_feature
 from ganexp.documents import refuse_links_out, refuse_outside, refuse_taken, refuse_unwritable
 from ganexp.facts import UserError
 from ganexp.logging import reading
@@ -25,7 +25,8 @@ GOES_WITH: dict[str, Sequence[str]] = {
     **dict.fromkeys(("n", "seed", "first", "indices", "label"), SAMPLED),
     "truncation": (*SAMPLED, "--export"),
     **dict.fromkeys(("format", "shard_size"), ("--images",)),
-    **dict.fromkeys(("movie", "way", "frames", "tiles", "per_second", "enlarge", "open"), ("--film",)),
+    **dict.fromkeys(("movie", "way", "frames", "tiles", "per_second", "open"), ("--film",)),
+    "enlarge": ("--grid", "--film"),
     "batch_size": ("--grid", "--images", "--neighbours"),
     "nearest": ("--neighbours",),
     **dict.fromkeys(("form", "direction"), ("--export",)),
@@ -62,6 +63,8 @@ def evaluate(options: Namespace) -> None:
         raise UserError("--set goes with --dataset: a run says itself what its data are")
     if options.dataset and (options.weights != "last" or options.of or options.standing is not None):
         raise UserError("--weights, --of and --standing are for runs, and not for a folder of images")
+    if said := unknown_feature(options.features or []):
+        raise UserError(said)
     for one in files_among(options.features or []):
         if not Path(one).expanduser().is_file():
             raise UserError(f"--features {one} is no file: name one that is there, or a network")
@@ -114,6 +117,7 @@ def checkpoints_of(place: Path, weights: str) -> list[Path]:
 def sample(options: Namespace) -> None:
     """Refuse options that exclude each other, films that cannot be made, and results that exist already."""
     _refuse_device(options.device, "cpu")
+    _refuse_without_checkpoint(options.run)
     untouched, chosen = parser().parse_args(["sample", "RUN"]), {f"--{options.task}", f"--method {options.method}"}
     for option, needed in GOES_WITH.items():
         if getattr(options, option) != getattr(untouched, option) and chosen.isdisjoint(needed):
@@ -129,7 +133,6 @@ def sample(options: Namespace) -> None:
         raise UserError(f"{place} is a file: name a folder with --output")
     elif options.task == "save" and place.exists() and not options.overwrite:
         raise UserError(f"{place} is there already: add --overwrite to write there, or name another place with --output")
-    _refuse_missing(options.run)
 
 
 def _film(options: Namespace) -> None:
@@ -196,7 +199,7 @@ def _inside(run: Path, name: str) -> Path:
 def translate(options: Namespace) -> None:
     """Refuse a run or pictures that do not exist, and a folder of results that holds something or lies among the pictures."""
     _refuse_device(options.device, "cpu")
-    _refuse_missing(options.run)
+    _refuse_without_checkpoint(options.run)
     source, output = options.folder, options.output
     if not source.exists():
         raise UserError(f"{source} does not exist: name a folder of images")
@@ -214,23 +217,63 @@ def translate(options: Namespace) -> None:
 
 
 def push(options: Namespace) -> None:
-    """Refuse a run that does not exist."""
-    _refuse_missing(options.run)
+    """Refuse a run without a checkpoint, and a repository that is not `owner/name`."""
+    if not re.fullmatch(r"[\w.-]+/[\w.-]+", options.repo.removeprefix("hf://")):
+        raise UserError(f"{options.repo} should be owner/name, as the hub calls a repository")
+    _refuse_without_checkpoint(options.run)
 
 
 def average(options: Namespace) -> None:
-    """Refuse widths outside the range of averages, and a run that does not exist."""
+    """Refuse widths outside the range of averages, averages that are there already, and a run that has none to make."""
     for width in options.width:
         if not NARROWEST <= width < WIDEST:
             raise UserError(f"--width should be at least {NARROWEST:g} and below {WIDEST:g}, not {width:g}")
     _refuse_missing(options.run)
+    for width in options.width:
+        *_, place = average_of(options, width)
+        if place.exists() and not options.overwrite:
+            raise UserError(f"{place} is there already: add --overwrite to replace it")
+
+
+def average_of(options: Namespace, width: float) -> tuple[list[Path], int, Path]:
+    """Return the checkpoints that an average of a width is made from, its last iteration, and the place where it is written."""
+    folder = RunFolder(options.run)
+    paths = [one for one in folder.numbered if options.iteration is None or iteration_of(one) <= options.iteration]
+    if not paths:
+        raise UserError(f"{folder.path} has no checkpoint up to there: one of each iteration is kept by keep_checkpoints=…")
+    iteration = options.iteration or iteration_of(paths[-1])
+    if iteration > (end := iteration_of(folder.numbered[-1])):
+        raise UserError(f"--iteration={iteration} lies beyond the run's last checkpoint, at {end}: lower it")
+    refuse_outside(folder.averages, folder.path)
+    return paths, iteration, folder.averages / f"width_{width:g}_iteration_{iteration:09d}.pt"
+
+
+def iteration_of(checkpoint: Path) -> int:
+    """Return the iteration that the name of a numbered checkpoint tells."""
+    return int(checkpoint.stem.removeprefix("iteration_"))
+
+
+def report(options: Namespace) -> None:
+    """Refuse folders without a run, and a page that cannot be written."""
+    if not any(reading.find(Path(os.path.realpath(folder))) for folder in options.folders):
+        raise UserError(
+            f"{', '.join(map(str, options.folders))} holds no run; name a run's folder or a sweep's below outputs/."
+        )
+    refuse_unwritable(options.output or options.folders[0] / "report.html")
 
 
 def dynamics(options: Namespace) -> None:
-    """Refuse a run that does not exist, unknown strategies, and a page that cannot be written."""
+    """Refuse a run that has nothing to look at, unknown strategies, and a page that cannot be written."""
     _refuse_missing(options.run)
     _refuse_unknown("--rules", options.rules, "strategy")
+    if not RunFolder(options.run).numbered and not any(map(has_spectrum, reading.read(options.run).rows)):
+        raise UserError(f"{options.run} has no checkpoint: name a run that has, or train with dynamics.every=500")
     refuse_unwritable(options.output or options.run.resolve() / "dynamics.html")
+
+
+def has_spectrum(row: Mapping[str, Any]) -> bool:
+    """Return whether a row of a run has the eigenvalues of its game."""
+    return "dynamics/smallest_real" in row
 
 
 def compare(options: Namespace) -> None:
@@ -263,6 +306,13 @@ def _refuse_missing(place: Path | str) -> None:
         raise UserError(f"{place} does not exist: name a run folder below outputs/, or a checkpoint")
 
 
+def _refuse_without_checkpoint(place: Path | str) -> None:
+    """Refuse a place that holds neither a checkpoint nor a saved generator; those of the hub are asked for later."""
+    _refuse_missing(place)
+    if isinstance(place, Path) and not reading.is_saved(place) and not reading.checkpoint_at(place).exists():
+        raise UserError(f"{place} has no checkpoint: name a run that has, its file, or a saved generator")
+
+
 def _refuse_unknown(option: str, names: Sequence[str], group: str) -> None:
     """Refuse names of which a group has no file; names from plugins are checked later, when Hydra composes."""
     known = option_files(group, [conf_folder(), *conf_folders()])
@@ -277,5 +327,5 @@ def _refuse_device(device: str, others: str) -> None:
 
 
 REFUSALS: dict[str, Callable[[Namespace], None]] = {
-    one.__name__: one for one in (evaluate, sample, translate, push, average, dynamics, compare, features, watch)
+    one.__name__: one for one in (evaluate, sample, translate, push, average, report, dynamics, compare, features, watch)
 }

@@ -2,6 +2,7 @@
 
 import difflib
 import importlib
+import os
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -44,4 +45,8 @@ def command(words: Sequence[str]) -> Callable[[], object]:
         raise UserError(f"ganexp has no command {words[0]}. {meant}")
     options = parsed(words)
     refuse(options)
+    if os.environ.get("RANK", "0") in ("0", ""):
+        print(
+            f"ganexp {options.command}: what it needs is being loaded, which takes some seconds.", file=sys.stderr, flush=True
+        )
     return partial(importlib.import_module(f"ganexp.cli.commands.{options.command}").main, options)

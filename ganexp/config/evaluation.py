@@ -17,7 +17,7 @@ from torch.utils.data import Dataset as MapStyle
 from ganexp.batch import Batch
 from ganexp.config.choices import Choice, name_of, settings_of
 from ganexp.config.defaults import defaults
-from ganexp.config.schema import AUTO, Config, Node, files_among
+from ganexp.config.schema import AUTO, Config, Node, files_among, unknown_feature
 from ganexp.data import Dataset, Resident, Streamed, default_folder, load_cached
 from ganexp.data.cache import VERSION
 from ganexp.data.digest import of_data, of_number
@@ -162,12 +162,8 @@ class EvaluationPlan:
     def refuse_features(self) -> None:
         """Refuse unknown features, features of images for other data, two features of one name, and unsuited measures."""
         asked = self.features
-        names = ["auto", "classifier", "inception", "raw", *NETWORKS]
-        unknown = next((one for one in asked if one not in names and one not in files_among(asked)), None)
-        if unknown:
-            raise UserError(
-                f"evaluation.features={unknown} are unknown: choose from {', '.join(names)}, or a file, as in ./{unknown}."
-            )
+        if said := unknown_feature([*asked]):
+            raise UserError(said)
         for one, other in itertools.combinations(asked, 2):
             if _key_of(one) == _key_of(other):
                 raise UserError(

@@ -19,13 +19,12 @@ from ganexp.config.untrusted import UNWATCHED, checked
 from ganexp.data import Dataset, default_folder, load_cached
 from ganexp.facts import UserError
 from ganexp.logging.layout import RunFolder
-from ganexp.logging.reading import find, is_run, read
+from ganexp.logging.reading import checkpoint_at, is_saved, read
 from ganexp.networks.contract import declared
 from ganexp.printable import one_line
 from ganexp.prior import Prior
 from ganexp.sampling import Origin, Trained
 from ganexp.sampling.hub import is_on_hub, pulled
-from ganexp.sampling.saved import is_saved
 from ganexp.sampling.saved import read as saved
 from ganexp.training import CheckpointError, checkpoint
 from ganexp.training.callbacks.drawing import looking
@@ -246,21 +245,6 @@ def _stored(place: str | Path, network: Literal["generator", "discriminator"], a
     if is_saved(path):
         return _of_folder(path, averaged, network, trust)
     return _of_checkpoint(checkpoint_at(path), averaged, network, trust)
-
-
-def checkpoint_at(place: Path) -> Path:
-    """Return the checkpoint that a path refers to.
-
-    Raises:
-        CheckpointError: The folder holds runs, and is not a run itself.
-    """
-    if not place.is_dir():
-        return place
-    last = RunFolder(place).last
-    jobs = [] if last.exists() or is_run(place) else [one for one in find(place) if RunFolder(one).last.exists()]
-    if jobs:
-        raise CheckpointError(f"{place} is a sweep of {len(jobs)} runs: name one of them, such as {jobs[0]}")
-    return last
 
 
 def _of_checkpoint(path: Path, averaged: bool, network: str, trust: Trust) -> _Stored:

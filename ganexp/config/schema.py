@@ -37,6 +37,12 @@ Off = Literal["off"] | Annotated[bool, AfterValidator(_false)]
 FEATURES = r"\w+"
 """The pattern of the names of features; anything with other characters is a file, which may contain code."""
 
+FEATURE_NAMES = (
+    *("auto", "classifier", "inception", "raw"),
+    *("dinov2_vits14", "dinov2_vitb14", "dinov2_vitl14"),
+    *("clip_vitb32", "clip_vitb16", "clip_vitl14", "clip_vitl14_336"),
+)
+
 Effect = Literal["training", "machine", "speed", "records"]
 """What a key changes: what is trained; where, and so its rounding; how fast; or how long a run lasts and what it writes where.
 
@@ -61,6 +67,14 @@ def files_among(features: Any) -> list[str]:
     return [
         str(one) for one in (features if isinstance(features, list) else [features]) if not re.fullmatch(FEATURES, str(one))
     ]
+
+
+def unknown_feature(features: Any) -> str:
+    """Return a sentence for the first name among features that is none; empty if there is no such name."""
+    asked = [str(one) for one in (features if isinstance(features, list) else [features])]
+    unknown = next((one for one in asked if one not in FEATURE_NAMES and one not in files_among(asked)), "")
+    names = ", ".join(FEATURE_NAMES)
+    return unknown and f"evaluation.features={unknown} are unknown: choose from {names}, or a file, as in ./{unknown}."
 
 
 class Keys(BaseModel):

@@ -6,9 +6,9 @@ from typing import Any
 
 from torch import nn
 
-from ganexp.config.loading import checkpoint_at
 from ganexp.config.schema import Config
 from ganexp.facts import UserError
+from ganexp.logging.reading import checkpoint_at
 from ganexp.training import CheckpointError, checkpoint
 from ganexp.training.checkpoint import refuse_unlike
 

@@ -81,7 +81,7 @@ class FolderLogger(Logger):
                 path.parent.mkdir(parents=True, exist_ok=True)
                 with atomic_write(path) as file:
                     Image.fromarray(value.image).save(file, "png")
-                if key == "samples":
+                if key == "samples" and row["progress/iteration"]:  # what an untrained generator draws is no result
                     self._last_samples = path
         plain = {key: value.path if isinstance(value, Picture) else value for key, value in row.items()}
         whole, rest = self._file.tell(), json.dumps(plain).encode() + b"\n"

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+SAVED = ("model.safetensors", "generator.json")
+"""The weights and the description of a saved generator."""
 PICTURES = "samples"
 """The folder of pictures, as rows name it."""
 

@@ -21,6 +21,10 @@ GAP, WIDER = 1, 8
 """White pixels between images that belong together, and further ones between those that do not."""
 
 
+MOST_ROWS = 16
+"""The most rows of a grid that has a class in each row."""
+
+
 def image_grid(images: Tensor, columns: int = 8) -> np.ndarray:
     """Lay out images `(N, C, H, W)`, pixels in [-1, 1], row by row. Anything outside the range is clamped.
 
@@ -34,6 +38,16 @@ def image_grid(images: Tensor, columns: int = 8) -> np.ndarray:
     if images.shape[1] not in (1, 3):
         images = images[:, :1]
     return make_grid(to_pixels(images).cpu(), nrow=columns, padding=2, pad_value=255).permute(1, 2, 0).numpy()
+
+
+def classes_in_rows(images: Tensor, classes: int) -> np.ndarray:
+    """Lay out images whose classes take turns: a row for each class, as in the pictures of training.
+
+    Args:
+        images: `(N, C, H, W)`, where N is a multiple of the number of classes.
+        classes: Their number.
+    """
+    return image_grid(images.unflatten(0, (-1, classes)).transpose(0, 1).flatten(0, 1), columns=len(images) // classes)
 
 
 def side_by_side(inputs: Tensor, outputs: Tensor) -> np.ndarray:

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from ganexp.documents import refuse_outside
+from ganexp.facts import UserError
 from ganexp.instruments.scalar import Scalar
 from ganexp.logging.keys import known
-from ganexp.logging.layout import RunFolder
+from ganexp.logging.layout import SAVED, RunFolder
 
 DEEPEST = 32
 """A document that is nested deeper counts as broken: no configuration is so deep, and Python's stack is limited."""
@@ -90,6 +91,26 @@ def find(folder: Path) -> list[Path]:
     except OSError:
         return []
     return sorted((path for path in below if is_run(path)), key=lambda path: (job_number(path), path.name))
+
+
+def is_saved(folder: Path) -> bool:
+    """Return whether a folder looks like a saved generator's."""
+    return any((folder / name).is_file() for name in SAVED)
+
+
+def checkpoint_at(place: Path) -> Path:
+    """Return the checkpoint that a path refers to, whether or not it exists: a file, or the last one of a run.
+
+    Raises:
+        UserError: The folder holds runs, and is not a run itself.
+    """
+    if not place.is_dir():
+        return place
+    last = RunFolder(place).last
+    jobs = [] if last.exists() or is_run(place) else [one for one in find(place) if RunFolder(one).last.exists()]
+    if jobs:
+        raise UserError(f"{place} is a sweep of {len(jobs)} runs: name one of them, such as {jobs[0]}")
+    return last
 
 
 def read(folder: Path) -> RecordedRun:

@@ -12,13 +12,15 @@ from torch import Tensor, nn
 
 from ganexp.documents import atomic_write, write_document
 from ganexp.facts import UserError
-from ganexp.logging.pictures import image_grid
+from ganexp.logging.layout import SAVED
+from ganexp.logging.pictures import MOST_ROWS, classes_in_rows, image_grid
 from ganexp.logging.reading import read_document
 from ganexp.printable import one_line
 from ganexp.sampling.card import card
 from ganexp.sampling.trained import Trained, weights_digest
 
-WEIGHTS, DOCUMENT, CARD, PICTURE = "model.safetensors", "generator.json", "README.md", "samples.png"
+WEIGHTS, DOCUMENT = SAVED
+CARD, PICTURE = "README.md", "samples.png"
 SCORER = "discriminator.safetensors"
 FORMAT = 1
 
@@ -67,7 +69,11 @@ def save(
             (folder / name).unlink(missing_ok=True)  # another generator's
     if pictured:
         with atomic_write(folder / PICTURE) as file:
-            Image.fromarray(image_grid(trained.sample(64))).save(file, "PNG")
+            few = 1 < trained.classes <= MOST_ROWS
+            drawn = (
+                classes_in_rows(trained.sample(8 * trained.classes), trained.classes) if few else image_grid(trained.sample(64))
+            )
+            Image.fromarray(drawn).save(file, "PNG")
     with atomic_write(folder / CARD) as file:
         told = card(trained, PICTURE if pictured else None, discriminator=bool(further), place=place, licence=licence)
         file.write(told.encode())
@@ -80,11 +86,6 @@ def _write(network: nn.Module, path: Path) -> dict[str, Tensor]:
     with atomic_write(path) as file:
         file.write(to_bytes(weights, metadata={"format": "pt"}))
     return weights
-
-
-def is_saved(folder: Path) -> bool:
-    """Return whether a folder looks like a saved generator's."""
-    return (folder / WEIGHTS).is_file() or (folder / DOCUMENT).is_file()
 
 
 def read(folder: Path, *, discriminator: bool = False) -> tuple[dict[str, Any], dict[str, Tensor]]:

@@ -31,6 +31,7 @@ CASES = {
     "evaluate RUN --overwrite --samples 1": "evaluation.samples",
     "evaluate RUN --overwrite --device gpu": "device",
     "evaluate RUN --overwrite --features ./none.pt2": "--features ./none.pt2",
+    "evaluate RUN --overwrite --features inceptionn": "inceptionn",
     "evaluate RUN --overwrite --set dataset.image_size=8": "--set",
     "evaluate nowhere": "nowhere does not exist",
     "evaluate EMPTY": "holds no run",
@@ -50,6 +51,9 @@ CASES = {
     "sample RUN --frames 3": "--frames",
     "sample RUN --seed 1 --device tpu": "--device",
     "sample nowhere": "nowhere does not exist",
+    "sample EMPTY": "has no checkpoint",
+    "sample SWEEP": "is a sweep of 1 runs",
+    "sample RUN --output UNDER_A_FILE": "cannot be written",
     "translate nowhere EMPTY --output new": "nowhere does not exist",
     "translate RUN nowhere --output new": "nowhere does not exist",
     "translate RUN EMPTY --output FILE": "is a file",
@@ -57,9 +61,18 @@ CASES = {
     "translate RUN EMPTY --output EMPTY": "--output",
     "translate RUN EMPTY --output new --size 1 2 3": "--size",
     "translate RUN EMPTY --output new --device tpu": "--device",
+    "translate EMPTY EMPTY --output new": "has no checkpoint",
     "push nowhere owner/name": "nowhere does not exist",
+    "push EMPTY owner/name": "has no checkpoint",
+    "push RUN name": "owner/name",
     "average RUN --width 0.3": "--width",
     "average nowhere --width 0.1": "nowhere does not exist",
+    "average EMPTY --width 0.1": "has no checkpoint",
+    "average RUN --width 0.1": "is there already",
+    "average RUN --width 0.2 --iteration 3": "--iteration=3",
+    "report nowhere": "holds no run",
+    "report RUN --output UNDER_A_FILE": "cannot be written",
+    "dynamics EMPTY": "has no checkpoint",
     "dynamics nowhere": "nowhere does not exist",
     "dynamics RUN --rules detached": "detached",
     "compare --losses hing": "hing",
@@ -73,14 +86,24 @@ CASES = {
 def answers(tmp_path_factory):
     """What each command line is answered, all in one process."""
     place = tmp_path_factory.mktemp("places")
-    for name in ("run/checkpoints/last.pt", "run/evaluation/evaluation.json", "run/metrics.jsonl", "compared/table.md", "file"):
+    for name in (
+        "run/checkpoints/iteration_000000002.pt",
+        "run/averages/width_0.1_iteration_000000002.pt",
+        "sweep/0/config.json",
+        "sweep/0/checkpoints/last.pt",
+        "run/checkpoints/last.pt",
+        "run/evaluation/evaluation.json",
+        "run/metrics.jsonl",
+        "compared/table.md",
+        "file",
+    ):
         (place / name).parent.mkdir(parents=True, exist_ok=True)
         (place / name).touch()
     for name in ("grid_seed0.png", "walk_spherical_seed0.gif", "generator.pt2", "generator/x"):
         (place / "run/generated" / name).parent.mkdir(parents=True, exist_ok=True)
         (place / "run/generated" / name).touch()
     (place / "empty").mkdir()
-    there = {"RUN": "run", "EMPTY": "empty", "COMPARED": "compared", "FILE": "file"}
+    there = {"RUN": "run", "EMPTY": "empty", "COMPARED": "compared", "FILE": "file", "SWEEP": "sweep", "UNDER_A_FILE": "file/x"}
     typed = json.dumps([[str(place / there[word]) if word in there else word for word in one.split()] for one in CASES])
     done = subprocess.run([sys.executable, "-c", CODE, typed], capture_output=True, text=True, check=True, cwd=place)
     return dict(zip(CASES, json.loads(done.stdout.splitlines()[-1]), strict=True))

@@ -7,8 +7,9 @@ import torch
 
 from ganexp import build
 from ganexp.config.check import check
-from ganexp.config.schema import files_among
+from ganexp.config.schema import FEATURE_NAMES, files_among
 from ganexp.evaluation import Evaluator, Evaluators, Raw
+from ganexp.evaluation.vision_transformers import NETWORKS
 from ganexp.facts import UserError
 from ganexp.logging import reading
 from ganexp.training.callbacks import Evaluation
@@ -116,6 +117,10 @@ def test_a_run_is_measured_in_several_features_and_is_the_same_to_the_last_bit(s
     assert "dinov2_vits14 (class token after the last norm) " in said["eval/kid/dinov2_vits14"].basis
     assert said["eval/cmmd"].basis.startswith("features: clip_vitb32 (projected image embedding) ")
     assert said["eval/cmmd"].basis.endswith(", sigma 10.0, max_samples 10000, 12 samples")
+
+
+def test_the_names_of_features_are_those_of_the_networks():
+    assert ("auto", "classifier", "inception", "raw", *NETWORKS) == FEATURE_NAMES
 
 
 @pytest.mark.parametrize(

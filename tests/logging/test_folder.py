@@ -4,10 +4,11 @@ import json
 import os
 import shutil
 
+import numpy as np
 import pytest
 
 from ganexp.documents import refuse_unwritable, write_document
-from ganexp.logging import FolderLogger, Summary
+from ganexp.logging import FolderLogger, Picture, Summary
 from ganexp.logging.layout import RunFolder
 from ganexp.logging.lock import FolderLocked, is_locked, lock, unlock
 from ganexp.logging.reading import find, is_run, read
@@ -37,6 +38,16 @@ def test_what_a_run_leaves_is_read_back(tmp_path):
     )
     assert is_run(folder)
     assert find(tmp_path) == [folder]
+
+
+def test_only_pictures_of_a_trained_generator_are_offered_as_the_result(tmp_path):
+    for iterations, offered in (((0,), None), ((0, 5), "samples/5.png")):
+        folder = tmp_path / str(len(iterations))
+        logger = FolderLogger(folder)
+        for one in iterations:
+            logger.write({"progress/iteration": one, "samples": Picture(np.zeros((1, 1, 3), np.uint8), f"samples/{one}.png")})
+        logger.close(summary := ended())
+        assert summary["paths"].get("samples") == (offered and str(folder / offered))
 
 
 def test_a_sweep_completes_a_summary_or_writes_one_where_there_is_none(tmp_path):

@@ -7,12 +7,12 @@ from typing import Any
 
 from torch import nn
 
+from ganexp.cli.beforehand import average_of, iteration_of
 from ganexp.config.choices import choose
 from ganexp.config.loading import load
 from ganexp.config.parsing import parse
-from ganexp.documents import refuse_outside, write_state
+from ganexp.documents import write_state
 from ganexp.facts import UserError
-from ganexp.logging.layout import RunFolder
 from ganexp.training import CheckpointError, PowerAverage, checkpoint
 from ganexp.training.averages import Snapshot, post_hoc, shares_of
 from ganexp.training.checkpoint import refuse_unlike, stamped
@@ -23,21 +23,12 @@ CLOSE = 0.05
 
 def main(options: argparse.Namespace) -> list[Path]:
     """Write the averages as checkpoints, and return their paths."""
-    return [averaged(RunFolder(options.run), width, options) for width in options.width]
+    return [averaged(width, options) for width in options.width]
 
 
-def averaged(folder: RunFolder, width: float, options: argparse.Namespace) -> Path:
+def averaged(width: float, options: argparse.Namespace) -> Path:
     """Write the average of a given width as a checkpoint of the generator alone, and return its path."""
-    paths = [one for one in folder.numbered if options.iteration is None or _iteration(one) <= options.iteration]
-    if not paths:
-        raise UserError(f"{folder.path} has no checkpoint up to there: one of each iteration is kept by keep_checkpoints=…")
-    iteration = options.iteration or _iteration(paths[-1])
-    if iteration > (end := _iteration(folder.numbered[-1])):
-        raise UserError(f"--iteration={iteration} lies beyond the run's last checkpoint, at {end}: lower it")
-    refuse_outside(folder.averages, folder.path)
-    place = folder.averages / f"width_{width:g}_iteration_{iteration:09d}.pt"
-    if place.exists() and not options.overwrite:
-        raise UserError(f"{place} is there already: add --overwrite to replace it")
+    paths, iteration, place = average_of(options, width)
     last, network = checkpoint.load(paths[-1]), load(paths[-1], trust=options.trust).network
     snapshots = [one for path in paths for one in _snapshots(path, network)]
     _, off = shares_of([(one.iteration, one.gamma) for one in snapshots], iteration, width)
@@ -61,7 +52,7 @@ def _snapshots(path: Path, network: nn.Module) -> Iterator[Snapshot]:
     if choice.target is not PowerAverage:
         raise UserError(f"{path} has no power-function average: train with average=power")
     iteration = state["run"]["iteration"]
-    if not 0 < iteration == _iteration(path):
+    if not 0 < iteration == iteration_of(path):
         raise CheckpointError(f"{path} was written at iteration {iteration}, and its name says otherwise: name it as it was")
     average = PowerAverage(network, **{**choice.settings, "of": "generator"})
     step = state["run"].get("step")
@@ -75,7 +66,3 @@ def _snapshots(path: Path, network: nn.Module) -> Iterator[Snapshot]:
     average.load_state_dict(given)
     for one in (average, *average.beside.values()):
         yield Snapshot(iteration, one.gamma, dict(one.generator.named_parameters()))
-
-
-def _iteration(path: Path) -> int:
-    return int(path.stem.removeprefix("iteration_"))

@@ -16,6 +16,7 @@ except ModuleNotFoundError:
 import numpy as np
 from tqdm import tqdm
 
+from ganexp.cli.beforehand import has_spectrum
 from ganexp.cli.commands.pages import html
 from ganexp.cli.composing import compose
 from ganexp.config.assemble import plain_strategy_of
@@ -24,7 +25,7 @@ from ganexp.config.choices import Choice, choose
 from ganexp.config.defaults import completed, option_files
 from ganexp.config.plain import plain
 from ganexp.config.untrusted import UNWATCHED
-from ganexp.documents import refuse_unwritable, write_text
+from ganexp.documents import write_text
 from ganexp.dynamics import contraction, path_angle, spectrum, still
 from ganexp.facts import UserError
 from ganexp.logging import reading
@@ -55,9 +56,8 @@ def main(options: argparse.Namespace) -> Path:
     folder = RunFolder(options.run.resolve())
     run = reading.read(folder.path)
     output: Path = options.output or folder.path / "dynamics.html"
-    refuse_unwritable(output)
     choices = _choices(options.rules)
-    seen = [Moment(int(row["progress/iteration"]), row) for row in run.rows if "dynamics/smallest_real" in row]
+    seen = [Moment(int(row["progress/iteration"]), row) for row in run.rows if has_spectrum(row)]
     path: dict[str, Any] = {}
     if options.path or (len(seen) < 2 and (folder.numbered or not seen)):
         looked, angles = _of_checkpoints(folder, options)
@@ -76,8 +76,6 @@ def main(options: argparse.Namespace) -> Path:
 def _of_checkpoints(folder: RunFolder, options: argparse.Namespace) -> tuple[list[Moment], list[float | None]]:
     """Analyse the game at every checkpoint that a run has kept, and along the line from the first to the last."""
     files = folder.numbered
-    if not files:
-        raise UserError(f"{folder.path} has no checkpoint: name a run that has, or train with dynamics.every=500.")
     seen, weights, trainer = [], [], None
     for file in tqdm(files, "checkpoints", disable=None):
         config = checkpoint.load(file)["config"]

@@ -17,7 +17,7 @@ except ModuleNotFoundError:
 from ganexp.cli.commands.pages import html
 from ganexp.cli.commands.reporting import charts, comparing, pictures, ranking
 from ganexp.cli.sweeping import Results, Sweep
-from ganexp.documents import refuse_unwritable, write_text
+from ganexp.documents import write_text
 from ganexp.facts import UserError
 from ganexp.instruments.scalar import Scalar
 from ganexp.logging import reading as runs
@@ -35,12 +35,7 @@ def main(options: argparse.Namespace) -> Path:
     """Write the page and return its path."""
     given = [Path(os.path.realpath(folder)) for folder in options.folders]
     folders = list(dict.fromkeys(found for folder in given for found in runs.find(folder)))
-    if not folders:
-        raise UserError(
-            f"{', '.join(map(str, options.folders))} holds no run; name a run's folder or a sweep's below outputs/."
-        )
     output: Path = options.output or options.folders[0] / "report.html"
-    refuse_unwritable(output)
     title = given[0].name if len(set(given)) == 1 else f"{len(folders)} runs"
     found = [runs.read(folder) for folder in folders]
     write_text(output, page(found, title, _ranked(given, found, options.metric, options.direction)))

@@ -1,9 +1,11 @@
 """`ganexp sample`: draw samples from a trained generator, or export it."""
 
 import argparse
+import math
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from PIL import Image
 from tqdm import tqdm
@@ -17,13 +19,11 @@ from ganexp.documents import atomic_write
 from ganexp.evaluation.evaluator import real_batches
 from ganexp.evaluation.nearest import nearest
 from ganexp.facts import UserError
-from ganexp.logging.pictures import beside_the_nearest, image_grid, scatter
+from ganexp.logging.pictures import MOST_ROWS, beside_the_nearest, classes_in_rows, image_grid, scatter
 from ganexp.printable import printable
 from ganexp.sampling import Langevin, Rejection, Trained, exporting, saved
 from ganexp.sampling.files import Series, write_npz, write_pngs, write_shards
 from ganexp.sampling.films import frames_of, write_film
-
-MOST_COLUMNS = 16
 
 
 def main(options: argparse.Namespace) -> Path:
@@ -48,18 +48,21 @@ def main(options: argparse.Namespace) -> Path:
 
 
 def grid(generator: Trained, options: argparse.Namespace) -> Path:
-    """Draw a grid of samples, with one column per class if there are few classes."""
+    """Draw a grid of samples, with a row for each class if there are few classes; the last column is filled."""
     path, _ = result_of(options)
     if generator.source_shape:
-        return _save_picture(picture(generator, **_which(options)), path)
-    columns = generator.classes if 1 < generator.classes <= MOST_COLUMNS else 8
-    n = 1024 if len(generator.shape) == 1 else columns * 8
-    indices = options.indices or range(options.first, options.first + (options.n or n))
+        return _save_picture(_enlarged(picture(generator, **_which(options)), options.enlarge), path)
+    images, names = len(generator.shape) == 3, generator.origin.class_names
+    rows = generator.classes if 1 < generator.classes <= MOST_ROWS and options.label is None and not options.indices else 1
+    n = (options.n or 8 * (rows if rows > 1 else 8)) if images else options.n or 1024
+    n = rows * math.ceil(n / rows)
+    indices = options.indices or range(options.first, options.first + n)
     samples = torch.cat([*generator.batches(indices, options.seed, batch_size=options.batch_size, **_how(options))])
-    drawn = image_grid(samples, columns=columns) if samples.dim() == 4 else scatter(None, samples)
-    if options.label is None and columns == generator.classes and generator.origin.class_names and indices[0] % columns == 0:
-        print(f"Columns: {', '.join(map(printable, generator.origin.class_names))}")
-    return _save_picture(drawn, path)
+    if not images:
+        return _save_picture(scatter(None, samples), path)
+    if rows > 1 and names:
+        print(f"Rows: {', '.join(printable(names[index % rows]) for index in indices[:rows])}")
+    return _save_picture(_enlarged(classes_in_rows(samples, rows) if rows > 1 else image_grid(samples), options.enlarge), path)
 
 
 def images(generator: Trained, options: argparse.Namespace) -> Path:
@@ -186,6 +189,11 @@ def _which(options: argparse.Namespace) -> dict[str, Any]:
     """Return which sources are translated, and how many at a time."""
     indices = indices_of(options) if options.indices or options.first or options.n else None
     return {"indices": indices, "trust": options.trust, "batch_size": options.batch_size}
+
+
+def _enlarged(drawn: np.ndarray, times: int) -> np.ndarray:
+    """Return a picture `(H, W, 3)` with a square of pixels in place of each."""
+    return drawn.repeat(times, 0).repeat(times, 1)
 
 
 def _save_picture(drawn: Any, path: Path) -> Path:

@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 from ganexp.logging import Picture, Row
 from ganexp.logging.layout import PICTURES
-from ganexp.logging.pictures import image_grid, scatter, side_by_side, translations
+from ganexp.logging.pictures import MOST_ROWS, image_grid, scatter, side_by_side, translations
 from ganexp.networks.contract import declared
 from ganexp.prior import COLUMNS, Prior
 from ganexp.training.callbacks.drawing import looking, made
@@ -14,8 +14,6 @@ from ganexp.training.run import Callback, Run
 
 MOST_SOURCES = 32
 """The most sources of a picture."""
-MOST_ROWS = 16
-"""The most rows of a grid that has a class in each row."""
 
 
 class Samples(Callback):

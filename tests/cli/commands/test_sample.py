@@ -20,15 +20,28 @@ def copy(run, tmp_path):
     return shutil.copytree(run, tmp_path / "run")
 
 
-def test_a_grid_has_a_column_for_each_class_and_says_where_it_lies(copy, capsys):
+def test_a_grid_has_a_row_for_each_class_and_says_where_it_lies(copy, capsys):
     path = call("sample", f"run={copy}", "--n", "20", "--truncation", "0.7", "--seed", "3")
     assert path == copy / "generated" / "grid_seed3_truncation0.7.png"
     assert capsys.readouterr().out == f"Written to {path}\n"
     wanted = ganexp.load(copy).sample(20, seed=3, truncation=0.7).numpy()
     with Image.open(path) as file:
         picture = np.asarray(file)
-    assert picture.shape == (22, 102, 3)
-    np.testing.assert_allclose(picture[12:20, 32:40, 0], (wanted[13, 0] + 1) * 127.5, atol=0.51)
+    assert picture.shape == (102, 22, 3)
+    np.testing.assert_allclose(picture[32:40, 12:20, 0], (wanted[13, 0] + 1) * 127.5, atol=0.51)
+
+
+def test_a_grid_of_classes_is_filled_from_any_first_sample_and_each_pixel_is_a_square(copy):
+    path = call("sample", copy, "--n", "11", "--first", "3", "--enlarge", "3")
+    wanted = ganexp.load(copy).sample(20, first=3).numpy()
+    with Image.open(path) as file:
+        picture = np.asarray(file)
+    assert picture.shape == (306, 66, 3)
+    np.testing.assert_array_equal(picture, picture[::3, ::3].repeat(3, 0).repeat(3, 1))
+    for number, sample in enumerate(wanted):  # the one of index 3 + number lies in row number % 10
+        top, left = 2 + 10 * (number % 10), 2 + 10 * (number // 10)
+        shown = picture[::3, ::3][top : top + 8, left : left + 8, 0]
+        np.testing.assert_allclose(shown, (sample[0] + 1) * 127.5, atol=0.51)
 
 
 def test_files_films_and_neighbours(copy, capsys):
