@@ -43,7 +43,7 @@ def of_resampled_mean(values: Sequence[float]) -> Interval:
     """Return the mean and the percentile interval of its bootstrap (Efron 1979), which holds no impossible value.
 
     The interval lies between the lowest and the highest value. For few values it is too narrow: for three normal ones, it
-    holds the true mean in 74 % of cases, and for five in 87 %.
+    holds the true mean in 75 % of cases, and for five in 85 %.
     """
     mean = float(np.mean(values))
     if len(values) < 2:

@@ -3,6 +3,7 @@
 import json
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 from ganexp.compare.ranking import Outcome, Ranking, ranked
 from ganexp.config.plain import flat
@@ -24,7 +25,10 @@ def rankings(
     """
     told = zip(found, names, combinations, bases(found, metric), strict=True)
     best = best_of(found, metric, direction)
-    return ranked([outcome(run, name, of, metric, basis) for run, name, of, basis in told], best), best
+    ranks = ranked([outcome(run, name, of, metric, basis) for run, name, of, basis in told], best)
+    measures = [known(run.measures).get(metric) for run in found]
+    notes = {measure.basis: measure.note for measure in measures if measure}
+    return [replace(one, note=next((notes[by] for by in notes if by and one.basis.endswith(by)), "")) for one in ranks], best
 
 
 def outcome(run: RecordedRun, name: str, combination: str, metric: str, basis: str) -> Outcome:

@@ -56,6 +56,10 @@ class Measure(Generic[S]):
         """Its settings, in words: "subsets 10, subset_size 1000"."""
         return ", ".join(f"{name} {value}" for name, value in vars(self).items() if not name.startswith("_"))
 
+    def said_of(self, samples: int) -> str:
+        """Return its settings, in words, as they are with so many generated samples."""
+        return self.settings
+
     def suits(self, run: Facts) -> bool:
         """Return whether `measure=auto` chooses it for the data of a run."""
         return self.default_of == ("images" if len(run.shape) == 3 else "points")

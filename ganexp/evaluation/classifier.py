@@ -72,6 +72,7 @@ class Classifier(nn.Module):
     """
 
     size = 64
+    note = "in features of a classifier of ours, not comparable with published figures"
 
     def __init__(self, record: ClassifierRecord) -> None:
         super().__init__()

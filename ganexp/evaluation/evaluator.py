@@ -75,12 +75,14 @@ class Evaluator:
         found = {}
         for measure in self.measures.values():
             against = f" against {self.against}" if self.against and measure.looks_at_reals else ""
-            by = (measure.basis(self.features, self.modes), measure.settings, f"{self.samples:,} samples{against}")
+            by = (measure.basis(self.features, self.modes), measure.said_of(self.samples), f"{self.samples:,} samples{against}")
             basis = ", ".join(filter(None, by))
+            note = getattr(self.features, "note", "") if measure.sees_features(self.modes) else ""
             for key, one in measure.keys.items():
                 real = self._of_halves.get(key)
                 of_real = "" if real is None else f"; real data, two halves of {self._half:,}: {real:.4g}"
-                found[key] = replace(one, meaning=f"{one.meaning}, {basis}{of_real}", basis=basis, real=real)
+                told = f"{one.meaning}, {basis}{note and f'; {note}'}{of_real}"
+                found[key] = replace(one, meaning=told, basis=basis, note=note, real=real)
         return found
 
     @torch.no_grad()

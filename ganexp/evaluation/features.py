@@ -18,7 +18,10 @@ Extracted = tuple[Tensor, Tensor | None]
 
 
 class Features(Protocol):
-    """The contract of features. Figures compare only where both name and checksum are the same."""
+    """The contract of features. Figures compare only where both name and checksum are the same.
+
+    Features may also have a `note`, which is told with every figure.
+    """
 
     @property
     def name(self) -> str:
@@ -127,6 +130,7 @@ class PerChannel:
     def __init__(self, of: Features) -> None:
         self.of = of
         self.name, self.checksum = f"{of.name} per channel", of.checksum
+        self.note = getattr(of, "note", "")
         self.size, self.classes = 3 * of.size, of.classes**3
 
     def __call__(self, samples: Tensor) -> Extracted:

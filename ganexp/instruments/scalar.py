@@ -14,6 +14,7 @@ class Scalar:
         label: What the progress bar calls it; without one, it is not shown there.
         best: Which of its values is best: `lowest` or `highest`.
         basis: What it was measured by, such as the name and checksum of features: figures of different bases do not compare.
+        note: What a reader should know before comparing it, such as whose features it was measured in.
         real: Its value for one half of the real data against the other, if that is known: what can be hoped for.
     """
 
@@ -22,4 +23,5 @@ class Scalar:
     label: str = ""
     best: str = "lowest"
     basis: str = ""
+    note: str = ""
     real: float | None = None

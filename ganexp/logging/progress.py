@@ -64,12 +64,13 @@ class ProgressLogger(Logger):
 
     def close(self, summary: Summary) -> None:
         self._bar.close()
-        row, ways = self._evaluated, defaultdict[str, list[str]](list)
+        row, ways = self._evaluated, defaultdict[tuple[str, str], list[str]](list)
         for key, figure in self._figures.items():
             if key in row:
-                ways[figure.basis].append(self._read(key, row))
-        for basis, figures in ways.items():
-            summary["notes"].append(f"Evaluated at iteration {row['progress/iteration']:,}, {basis}: {', '.join(figures)}.")
+                ways[figure.basis, figure.note].append(self._read(key, row))
+        for (basis, note), figures in ways.items():
+            how = "; ".join(filter(None, (basis, note)))
+            summary["notes"].append(f"Evaluated at iteration {row['progress/iteration']:,}, {how}: {', '.join(figures)}.")
 
     def _read(self, key: str, row: Row) -> str:
         """Return a figure as people read it, with that of real data in brackets."""

@@ -12,6 +12,7 @@ MOST_NAMES = 100
 """How many classes a card names, at most."""
 
 TO_CHOOSE = "license:  # choose one, such as mit, before you publish this"
+COMPARED = "Figures of `eval/` compare only with others in the same features; published ones are in those of Inception."
 UNDECIDED = "To be chosen by whoever publishes it; that of the data may restrict the choice."
 
 
@@ -74,6 +75,7 @@ def card(
         "",
         f"Everything else is in `generator.json`. Last figures, at iteration {origin.iterations:,}:",
         "",
+        *([COMPARED, ""] if any(key.startswith("eval/") for key in origin.figures) else []),
         *_table("figure", {key: f"{value:.5g}" for key, value in sorted(origin.figures.items()) if _tells(key)}),
         "",
         "## Licence",

@@ -96,13 +96,17 @@ def test_what_every_run_logs_declares_its_direction_too(tmp_path):
 def test_figures_by_other_features_or_on_other_data_are_ranked_apart(tmp_path):
     each = {"loss=a": [1.0, 1.1], "loss=b": [3.0, 3.1], "loss=c": [0.1, 0.2], "loss=d": [0.5, 0.6]}
     by = dict(zip(each, ("classifier 3f", "classifier 3f", "inception 0a", "inception 0a"), strict=True))
-    measures = {name: {"meaning": "Fréchet distance", "basis": f"features: {basis}"} for name, basis in by.items()}
+    measures = {
+        name: {"meaning": "Fréchet distance", "basis": f"features: {basis}", "note": f"of {basis[:9]}"}
+        for name, basis in by.items()
+    }
     text = Results.read(make_sweep(tmp_path / "features", each, measures=measures)).ranking_text(80)
     first, second, *_ = text.split("\n\n")
     assert first.startswith("Ranked by eval/fid, lowest first; features: classifier 3f\n")
     assert second.startswith("Ranked by eval/fid, lowest first; features: inception 0a\n")
     assert [line[3] for line in first.splitlines()[2:]] == ["a", "b"]
     assert [line[3] for line in second.splitlines()[2:]] == ["c", "d"]
+    assert "Of classifie.\nOf inception.\n" in text
     data = {"loss=a": {"name": "ring", "n": 10}, "loss=b": {"name": "ring", "n": 20}}
     text = Results.read(make_sweep(tmp_path / "data", dict(list(each.items())[:2]), datasets=data)).ranking_text(80)
     assert "lowest first; dataset.n=10\n" in text

@@ -8,6 +8,7 @@ import pytest
 from scipy.special import expit, logit
 
 from ganexp.compare.intervals import Interval, of_mean, of_median, of_positive_mean, of_ratio, of_resampled_mean, of_share_mean
+from ganexp.compare.ranking import COVERED
 
 T2 = 4.302652729911275
 """Student's t for 2 degrees of freedom, 97.5 %."""
@@ -36,10 +37,16 @@ def test_a_bootstrap_is_that_of_all_resamples_and_stays_within_the_possible():
 
 @pytest.mark.slow
 def test_of_few_values_a_bootstrap_holds_the_truth_as_often_as_it_says():
-    for n, share in ((3, 0.74), (5, 0.87)):
+    for n, share in COVERED.items():
         random = np.random.default_rng(0)
         held = [made.low <= 0 <= made.high for made in (of_resampled_mean(random.normal(size=n)) for _ in range(300))]
-        assert np.mean(held) == pytest.approx(share, abs=0.06)
+        assert np.mean(held) == pytest.approx(share / 100, abs=0.06)
+
+
+def test_the_interval_of_two_or_three_values_misses_where_all_lie_on_one_side_of_the_truth():
+    for n in (2, 3):
+        assert (of_resampled_mean(range(n)).low, of_resampled_mean(range(n)).high) == (0, n - 1)
+        assert COVERED[n] == 100 * (1 - 2 / 2**n)
 
 
 def test_drift_between_turns_cancels_in_ratios():

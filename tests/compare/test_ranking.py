@@ -89,6 +89,24 @@ def test_one_seed_has_neither_interval_nor_test():
     assert [place.verdict for place in ranking.places] == ["best", "best has one seed", "one seed"]
 
 
+def test_neither_one_alone_nor_any_of_several_equal_ones_is_the_best():
+    (ranking,) = ranked(outcomes("a", PAIRED))
+    assert standings(ranking) == {"a": "only one"}
+    (ranking,) = ranked(outcomes("a", PAIRED) + outcomes("b", PAIRED) + outcomes("c", {"0": 900.0}))
+    assert standings(ranking) == {"a": "tied", "b": "tied", "c": "untested"}
+    assert notes([ranking])[0].startswith("* equal means")
+
+
+def test_what_is_said_of_intervals_fits_the_number_of_seeds():
+    for n, covered in ((2, 50), (3, 75), (5, 85), (7, 86), (40, 92)):
+        (ranking,) = ranked(outcomes("a", {str(seed): float(seed) for seed in range(n)}))
+        (said,) = notes([ranking])
+        assert f"{n} normal ones" in said
+        assert f"{covered} %" in said
+    (ranking,) = ranked(outcomes("a", {"0": 1.0}))
+    assert notes([ranking]) == []
+
+
 def test_runs_without_a_figure_are_counted_and_kept():
     lost = [Outcome("9", "a", "9", reason="failed"), Outcome("8", "c", "0", reason="missing")]
     (ranking,) = ranked(outcomes("a", PAIRED) + outcomes("b", MORE) + lost)

@@ -15,7 +15,7 @@ from ganexp.cli.commands import features
 from ganexp.config.check import check
 from ganexp.config.evaluation import classifier_file
 from ganexp.data import Digits
-from ganexp.evaluation import Classifier
+from ganexp.evaluation import KID, Classifier, Evaluator, PerChannel, Raw
 from ganexp.evaluation import classifier as module
 from ganexp.evaluation.classifier import ClassifierRecord, accuracy, stored, train
 from ganexp.facts import UserError
@@ -384,3 +384,18 @@ def test_a_perceptual_term_looks_through_the_classifier_of_the_images_themselves
 def test_a_perceptual_term_of_data_without_classes_is_refused():
     with pytest.raises(UserError, match=r"term\.perceptual\.network=vgg"):
         check(composed("dataset=self", "dataset@dataset.of=fake", "generator=vq", "discriminator=patch", "term=[perceptual]"))
+
+
+def test_figures_in_its_features_say_that_they_do_not_compare_with_published_ones():
+    classifier = Classifier(ClassifierRecord("ones", (3, 8, 8), 3)).eval()
+    for seen_in, noted in ((classifier, True), (PerChannel(classifier), True), (Raw((3, 8, 8)), False)):
+        told = Evaluator({"kid": KID()}, seen_in, samples=9).keys["eval/kid"]
+        assert ("not comparable with published figures" in told.note) == noted
+        assert told.note in told.meaning
+        assert "published" not in told.basis  # figures of runs before the note compare with those after it
+
+
+def test_each_subset_of_kid_is_said_to_be_no_larger_than_the_samples():
+    for samples, size in ((40, 40), (1000, 1000), (5000, 1000)):
+        told = Evaluator({"kid": KID()}, Raw((3, 8, 8)), samples=samples).keys["eval/kid"]
+        assert f"subset_size {size}," in told.basis

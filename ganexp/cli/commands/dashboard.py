@@ -65,7 +65,12 @@ def workspace(
     timings = next(section for section in sections if section.name == "Timings by phase")
     timings.panels = [*(_against(axis, "all phases", phases) for axis in AXES), *timings.panels]
     evaluation = [
-        wr.LinePlot(title=f"evaluation over {words}", x=axis, metric_regex="^eval/.*", title_x=words)
+        wr.LinePlot(
+            title=f"evaluation over {words} (in features of a classifier, not comparable with published figures)",
+            x=axis,
+            metric_regex="^eval/.*",
+            title_x=words,
+        )
         for axis, words in AXES.items()
     ]
     sections.insert(1, _section("Evaluation", evaluation, is_open=True))

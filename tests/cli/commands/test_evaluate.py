@@ -100,7 +100,7 @@ def test_figures_are_those_of_the_runs_own_last_rows(runs, tmp_path, capsys):
     printed = capsys.readouterr().out
     assert all(len(line) <= 80 for line in printed.splitlines() if "Written to" not in line)
     assert re.search(
-        r"Features: raw, subsets 10, subset_size 1000, max_samples 10000, 120 samples: eval/kid is the kernel distance, .* "
+        r"Features: raw, subsets 10, subset_size 120, max_samples 10000, 120 samples: eval/kid is the kernel distance, .* "
         r"\(lowest is best; real data, two halves of 120: ",
         " ".join(printed.split()),
     )
@@ -218,7 +218,7 @@ def test_a_protocol_is_followed_but_for_what_is_typed(runs, tmp_path):
     _, results, _ = evaluated(runs[0] / "digits", *typed, "--output", tmp_path)
     figures = results["digits"]["figures"]
     assert [*figures] == ["eval/kid"]
-    assert "raw, subsets 3, subset_size 5000, max_samples 50000, 120 samples;" in figures["eval/kid"]["meaning"]
+    assert "raw, subsets 3, subset_size 120, max_samples 50000, 120 samples;" in figures["eval/kid"]["meaning"]
 
 
 def test_a_run_is_compared_with_held_out_data_if_that_is_asked(runs, tmp_path):

@@ -79,7 +79,9 @@ def ranked(entries: Sequence[Entry], metric: str | None = None, direction: str =
     several = any(len(place.values) > 1 for place in ranking.places)
     by = "the means over seeds" if several else "how far seeds differ, only several of each can tell"
     said = f"Ranked by {key}, {best} first: {by}."
-    return Order(order, said, key, best, [replace(ranking, basis=measures[key].basis)] if several else [])
+    return Order(
+        order, said, key, best, [replace(ranking, basis=measures[key].basis, note=measures[key].note)] if several else []
+    )
 
 
 def _outcome(entry: Entry, key: str) -> Outcome:
@@ -94,8 +96,10 @@ def meanings(entries: Sequence[Entry]) -> list[str]:
     ways: dict[str, dict[str, None]] = {}
     for entry in entries:
         for key, one in entry.result.measures.items() if entry.result else ():
-            plain, _, of_real = one.meaning.partition(f", {one.basis}")
-            ways.setdefault(one.basis, {})[f"{key} is the {plain} ({one.best} is best{of_real})"] = None
+            plain, _, further = one.meaning.partition(f", {one.basis}")
+            of_real = further.removeprefix(f"; {one.note}") if one.note else further
+            how = "; ".join(filter(None, (one.basis, one.note)))
+            ways.setdefault(how, {})[f"{key} is the {plain} ({one.best} is best{of_real})"] = None
     return [f"{basis[:1].upper()}{basis[1:]}: {', '.join(said)}." for basis, said in ways.items()]
 
 
