@@ -4,8 +4,10 @@ import os
 import shlex
 import signal
 import sys
+from pathlib import Path
 
 from ganexp.cli.line import key_of, read, without
+from ganexp.cli.naming import by_latest
 from ganexp.config.untrusted import is_typed_again
 from ganexp.logging.base import Summary
 from ganexp.printable import printable
@@ -13,9 +15,10 @@ from ganexp.printable import printable
 
 def epilogue(summary: Summary) -> str:
     """Return the last lines of a run: its outcome, and the paths of its files."""
-    order = ("samples", "checkpoint", "rows", "W&B", "upload")
-    places = [f"  {key:<11}{printable(summary['paths'][key])}" for key in order if key in summary["paths"]]
-    return "\n".join([outcome(summary), *places])
+    files, others = ("samples", "checkpoint", "rows"), ("W&B", "upload")
+    places = {key: str(by_latest(Path(summary["paths"][key]))) for key in files if key in summary["paths"]}
+    places |= {key: summary["paths"][key] for key in others if key in summary["paths"]}
+    return "\n".join([outcome(summary), *(f"  {key:<11}{printable(place)}" for key, place in places.items())])
 
 
 def outcome(summary: Summary) -> str:

@@ -1,6 +1,7 @@
 """The names of runs: choices and changed keys, in characters that every file system accepts."""
 
 import hashlib
+import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -75,6 +76,15 @@ def changes(overrides: Sequence[str], room: int = LONGEST) -> str:
 def short(path: Path) -> Path:
     """Return a path relative to the working directory, if it lies below that: shorter to read and to copy."""
     return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+
+
+def by_latest(path: Path) -> Path:
+    """Return a path by way of the link `latest`, if it leads there: shorter to read and to type, until another run begins."""
+    for folder in (path, *path.parents):
+        link = folder.parent / "latest"
+        if link.is_symlink() and folder.name == os.readlink(link):
+            return link / path.relative_to(folder)
+    return path
 
 
 def called(node: Any) -> str:

@@ -5,6 +5,7 @@ since group choices may leave `conf/` by `..` and a YAML file outside may set `h
 the person who types may decide.
 """
 
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,16 +16,20 @@ from omegaconf import OmegaConf
 from ganexp.cli.composing import Asked, composed
 from ganexp.cli.hydra_errors import composing
 from ganexp.cli.line import Line, key_of
-from ganexp.cli.naming import short
+from ganexp.cli.naming import by_latest, short
 from ganexp.cli.sweeping import Sweep
 from ganexp.config.defaults import completed
-from ganexp.config.parsing import parse
-from ganexp.config.plain import plain
+from ganexp.config.parsing import parse, shown
+from ganexp.config.plain import dotted, plain
 from ganexp.config.schema import GROUPS, effect_of
 from ganexp.config.untrusted import checked
 from ganexp.facts import UserError
 from ganexp.logging import reading as runs
 from ganexp.logging.layout import RunFolder
+from ganexp.logging.reading import RecordedRun
+
+MOST_TOLD = 5
+"""How many of the settings in which a run differs are told."""
 
 
 def resumed(line: Line, name: str) -> Asked:
@@ -79,15 +84,56 @@ def newest_unfinished(values: dict[str, Any], outputs: Path, *, since: float | N
     """
     from ganexp.config.resume import contradictions  # imports torch
 
+    for run in _unfinished(outputs, since):
+        reached = run.summary.get("iteration")
+        goes_on = not isinstance(reached, int) or reached < values["iterations"]
+        if goes_on and not contradictions(run.config, values):
+            return RunFolder(run.folder).last
+    return None
+
+
+def found_by_auto(values: dict[str, Any], outputs: Path, checkpoint: Path | None) -> str:
+    """Return what `resume=auto` has found: the run that goes on, or the newest unfinished one and how its settings differ."""
+    from ganexp.config.resume import contradictions  # imports torch
+
+    if checkpoint:
+        return f"resume=auto goes on with {by_latest(RunFolder.of_checkpoint(checkpoint).path)}."
+    told = f"resume=auto begins a new run: {outputs} has no unfinished run with these settings."
+    newest = next(_unfinished(outputs), None)
+    if newest is None:
+        return told
+    differing = contradictions(newest.config, values)
+    before, now = dotted(completed(newest.config)), dotted(completed(values))
+    differs = [f"{_key(key)}={_value(before.get(key))} and not {_value(now.get(key))}" for key in _telling(differing)]
+    more = f" and {len(differs) - MOST_TOLD} more" if len(differs) > MOST_TOLD else ""
+    how = f"has {', '.join(differs[:MOST_TOLD])}{more}" if differs else "has all of these iterations"
+    return f"{told} The newest unfinished one, resume={by_latest(newest.folder)}, {how}."
+
+
+def _unfinished(outputs: Path, since: float | None = None) -> Iterator[RecordedRun]:
+    """Yield the unfinished runs of a folder that have a checkpoint and a configuration, the newest first."""
     folders = [RunFolder(path) for path in runs.find(outputs) if RunFolder(path).last.exists()]
     folders = [folder for folder in folders if since is None or folder.last.stat().st_mtime >= since]
     for folder in sorted(folders, key=lambda folder: folder.last.stat().st_mtime, reverse=True):
         run = runs.read(folder.path)
-        reached = run.summary.get("iteration")
-        unfinished = run.state != "finished" and (not isinstance(reached, int) or reached < values["iterations"])
-        if run.config and not contradictions(run.config, values) and unfinished:
-            return folder.last
-    return None
+        if run.config and run.state != "finished":
+            yield run
+
+
+def _telling(keys: Sequence[str]) -> list[str]:
+    """Return keys without the settings of groups of which another member was chosen, whose names differ."""
+    chosen = {key.rpartition(".")[0] for key in keys if key.endswith((".name", "._target_"))}
+    named = [key for key in keys if key.endswith(".name")]
+    classes = [key for key in keys if key.endswith("._target_") and f"{key.rpartition('.')[0]}.name" not in named]
+    return [*named, *classes, *(key for key in keys if key.rpartition(".")[0] not in chosen)]
+
+
+def _key(key: str) -> str:
+    return key.removesuffix(".name").removesuffix("._target_")
+
+
+def _value(value: Any) -> str:
+    return " ".join(shown(value).split())[:50]  # a configuration from a folder may hold anything
 
 
 def path_of(name: str) -> Path:

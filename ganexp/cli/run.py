@@ -10,8 +10,8 @@ from ganexp.cli.folders import lock_or_refuse, make_new, point_latest_at, write_
 from ganexp.cli.launching import joined, refuse_different, restarted_since
 from ganexp.cli.line import Line
 from ganexp.cli.log import Log
-from ganexp.cli.naming import called, short
-from ganexp.cli.resuming import newest_unfinished, resumed
+from ganexp.cli.naming import by_latest, called, short
+from ganexp.cli.resuming import found_by_auto, newest_unfinished, resumed
 from ganexp.cli.sweeping import Sweep
 from ganexp.facts import UserError
 from ganexp.logging.layout import RunFolder
@@ -60,7 +60,8 @@ def run(line: Line) -> None:
                 if processes.is_main:
                     log.info("%s", epilogue(summary))
                     if stopped:
-                        log.info("%s", stopped_by(stopped, f"resume={folder}" if "checkpoint" in summary["paths"] else None))
+                        again = f"resume={by_latest(folder)}" if "checkpoint" in summary["paths"] else None
+                        log.info("%s", stopped_by(stopped, again))
                 processes.close()
             if stopped:
                 raise SystemExit(128 + stopped)
@@ -83,6 +84,8 @@ def to_resume(asked: Asked) -> Path | None:
         checkpoint = RunFolder.of_checkpoint(checkpoint).last
     elif not checkpoint and (auto or since):
         checkpoint = newest_unfinished(asked.values, asked.folder.parent, since=None if auto else since)
+        if auto:
+            log.info("%s", found_by_auto(asked.values, asked.folder.parent, checkpoint))
     if checkpoint:
         from ganexp.config.resume import loaded  # imports torch
 

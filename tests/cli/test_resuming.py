@@ -1,8 +1,10 @@
 """Finding what is to be resumed, whatever it is called and whatever has happened to its files."""
 
 import json
+import os
 import re
 from contextlib import nullcontext
+from pathlib import Path
 
 import pytest
 from hydra.core.override_parser.overrides_parser import OverridesParser
@@ -11,7 +13,8 @@ from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
 from ganexp.cli.line import Line, read
-from ganexp.cli.resuming import find_checkpoint, newest_unfinished, resumed
+from ganexp.cli.naming import by_latest
+from ganexp.cli.resuming import find_checkpoint, found_by_auto, newest_unfinished, resumed
 from ganexp.cli.sweep import _quoted, continued
 from ganexp.cli.sweeping import Results, Sweep
 from ganexp.config.plain import plain
@@ -204,3 +207,34 @@ def test_auto_finds_the_newest_unfinished_run_of_the_same_configuration(tmp_path
     with caplog.at_level("INFO"):
         small_run(tmp_path / "new", "iterations=9", checkpoint=checkpoint).fit()
     assert re.fullmatch(r"Training in .*/new, on cpu.*, going on at iteration 3\.", caplog.messages[0])
+
+
+def test_what_automatic_resuming_has_found_is_said_with_what_differs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    now = plain(composed())
+    assert "resume=outputs" not in found_by_auto(now, Path("outputs"), None)
+    run_folder(Path("outputs/a"), "loss=hinge", "optimizer.lr=0.25")
+    run_folder(Path("outputs/b"), "generator=mlp", "strategy=joint", "seed=7")
+    for name, age in (("a", 10), ("b", 20)):
+        os.utime(f"outputs/{name}/checkpoints/last.pt", (age, age))
+    said = found_by_auto(now, Path("outputs"), newest_unfinished(now, Path("outputs")))
+    assert "resume=outputs/b, has" in said
+    for one in ("strategy=joint and not detach", "generator=mlp and not dcgan", "seed=7 and not 0"):
+        assert one in said
+    assert "loss=" not in said
+    assert "_target_" not in said
+    os.symlink("b", "outputs/latest")
+    assert "resume=outputs/latest, has" in found_by_auto(now, Path("outputs"), None)
+    same = plain(composed("loss=hinge", "optimizer.lr=0.25"))
+    assert "goes on with outputs/a." in found_by_auto(same, Path("outputs"), newest_unfinished(same, Path("outputs")))
+    (tmp_path / "outputs/b/summary.json").write_text('{"state": "finished"}')
+    assert "resume=outputs/a, has loss=hinge" in found_by_auto(now, Path("outputs"), None)
+
+
+def test_places_are_named_by_way_of_latest_where_it_leads_there(tmp_path):
+    for name in ("a", "b"):
+        (tmp_path / name / "samples").mkdir(parents=True)
+    (tmp_path / "latest").symlink_to("b")
+    assert by_latest(tmp_path / "b") == tmp_path / "latest"
+    assert by_latest(tmp_path / "b" / "samples" / "1.png") == tmp_path / "latest" / "samples" / "1.png"
+    assert by_latest(tmp_path / "a" / "samples") == tmp_path / "a" / "samples"

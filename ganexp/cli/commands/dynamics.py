@@ -55,7 +55,7 @@ def main(options: argparse.Namespace) -> Path:
     """Compute the spectrum of a run, write the page, and return its path."""
     folder = RunFolder(options.run.resolve())
     run = reading.read(folder.path)
-    output: Path = options.output or folder.path / "dynamics.html"
+    output: Path = options.output or options.run / "dynamics.html"
     choices = _choices(options.rules)
     seen = [Moment(int(row["progress/iteration"]), row) for row in run.rows if has_spectrum(row)]
     path: dict[str, Any] = {}
