@@ -21,8 +21,13 @@ def stream(seed: int, purpose: str, device: torch.device | str = "cpu", index: i
     drawn, and the generator is the CPU's.
     """
     device = "cpu" if torch.device(device).type == "meta" else device
+    return reseeded(torch.Generator(device), seed, purpose, index)
+
+
+def reseeded(generator: torch.Generator, seed: int, purpose: str, index: int = 0) -> torch.Generator:
+    """Begin another stream with a generator; a recorded iteration knows the generators that it was recorded with."""
     entropy = np.random.SeedSequence([seed, zlib.crc32(purpose.encode()), index])
-    return torch.Generator(device).manual_seed(int(entropy.generate_state(1, np.uint64)[0] >> np.uint64(1)))
+    return generator.manual_seed(int(entropy.generate_state(1, np.uint64)[0] >> np.uint64(1)))
 
 
 class Drawing:

@@ -4,6 +4,7 @@ import functools
 import inspect
 from collections.abc import Callable, Iterator
 
+import torch
 from torch import nn
 
 from ganexp.batch import Batch
@@ -42,6 +43,16 @@ class Strategy(Part):
         if self.differentiates_gradients and run.processes > 1:
             reason = f"differentiates gradients, of which each of {run.processes} processes has its share only"
             raise Misfit(reason, strategy="joint")
+
+    def prepare(self) -> None:
+        """Set on the host what the next iteration reads there besides its turn, such as seeds of streams.
+
+        It is called before each iteration, replays included; an iteration that runs without it does this itself.
+        """
+
+    def streams(self) -> list[torch.Generator]:
+        """Return the random streams that it draws from by itself."""
+        return []
 
     def refuse(self, discriminator: nn.Module, loss: Loss, x: Batch) -> None:
         """Refuse a discriminator or a loss that the strategy is not exact for; `x` is a batch to try them on.

@@ -60,13 +60,13 @@ class Recording:
 
     Args:
         replay: Does once more what the recorded iteration did on the device.
-        batches: Where it reads real batches.
+        batches: How many real batches it reads.
         increments: By how much it advances the counts on the host.
         held: What the meter holds after it.
     """
 
     replay: Callable[[], None]
-    batches: list[Batch]
+    batches: int
     increments: list[Counter[str]]
     held: tuple[Any, ...]
 
@@ -106,7 +106,8 @@ class Recorded(Step):
         self.recordings: dict[Hashable, Recording] = {}
         self.gan.timer.restart()
         self._eager_iterations = 0
-        self._met: dict[Hashable, list[Batch]] = {}  # the batches of the last eager iteration of each turn
+        self._met: dict[Hashable, int] = {}  # how many batches the last eager iteration of each turn drew
+        self._places: list[Batch] = []  # where recorded iterations read them, of whatever turn
         for optimizer in (self.gan.optimizer_g, self.gan.optimizer_d):
             keep_on_device(optimizer)
 
@@ -116,6 +117,7 @@ class Recorded(Step):
 
     def __call__(self, reals: Iterator[Batch], *, keep_gradients: bool = False) -> None:
         """Run one iteration, or replay one, on batches drawn from `reals`; a graph keeps its gradients in any case."""
+        self.strategy.prepare()
         turn = self.strategy.turn(self.d_steps, self.g_steps), self.gan.penalty.turn(self.d_steps, self.g_steps)
         if self.recorder and turn in self._met and turn not in self.recordings and self._eager_iterations >= self.warm_up:
             self._record(self.recorder, turn)
@@ -130,8 +132,8 @@ class Recorded(Step):
                 self.recordings, self.recorder = {}, self.new_recorder()
             self._met[turn] = self._warm_up(self.recorder, reals)
 
-    def _warm_up(self, recorder: CudaRecorder, reals: Iterator[Batch]) -> list[Batch]:
-        """Run an iteration eagerly, and return its batches.
+    def _warm_up(self, recorder: CudaRecorder, reals: Iterator[Batch]) -> int:
+        """Run an iteration eagerly, and return how many batches it has drawn.
 
         The last one before the first recording is like the replays that follow, and shows how phases share their time.
         """
@@ -149,10 +151,11 @@ class Recorded(Step):
         with self.gan.timer.phase("iteration"):
             recorder.warm_up(lambda: self.iterate(seen()))
         self.schedule.advance()
-        return batches
+        self._places += [batch.map(torch.clone) for batch in batches[len(self._places) :]]
+        return len(batches)
 
     def _replay(self, recording: Recording, reals: Iterator[Batch]) -> None:
-        for place in recording.batches:
+        for place in self._places[: recording.batches]:
             _copy_into(place, next(reals))
         recording.replay()
         for counter, increment in zip(self._counters(), recording.increments, strict=True):
@@ -162,12 +165,12 @@ class Recorded(Step):
     def _record(self, recorder: CudaRecorder, turn: Hashable) -> None:
         counters, kept = self._counters(), self.strategy.state_dict()
         before = [counter.copy() for counter in counters]
-        batches = [batch.map(torch.clone) for batch in self._met[turn]]
-        streams = [*self.gan.prior.streams, *self.gan.penalty.streams(), *self.gan.augment.streams()]
+        batches, gan = self._met[turn], self.gan
+        streams = [*gan.prior.streams, *gan.penalty.streams(), *gan.augment.streams(), *self.strategy.streams()]
         try:
             self.gan.timer.freeze("d", "g")  # phases within a graph cannot be timed
             self.gan.meter.begin(keep_gradients=True)
-            replay = recorder.record(lambda: self.iterate(iter(batches)), streams)
+            replay = recorder.record(lambda: self.iterate(iter(self._places[:batches])), streams)
             increments = [counter - earlier for counter, earlier in zip(counters, before, strict=True)]
             self._refuse_counts(increments[0])
             _put_back(counters, before)

@@ -54,6 +54,7 @@ class Step:
 
     def __call__(self, reals: Iterator[Batch], *, keep_gradients: bool = False) -> None:
         """Run one iteration on batches drawn from `reals`; the meter keeps its gradients if their norms will be read."""
+        self.strategy.prepare()
         self.gan.meter.begin(keep_gradients=keep_gradients)
         with self.gan.timer.phase("iteration"):
             self.iterate(reals)

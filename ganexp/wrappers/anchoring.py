@@ -23,31 +23,41 @@ class Anchoring(Remembering):
         strategy: What runs inside.
     """
 
+    in_turns = True
+
     def __init__(self, strategy: Callable[..., None]) -> None:
         super().__init__(strategy)
-        self.iterations = 0
+        self.iterations = torch.zeros((), dtype=torch.float64)  # on the device from the first iteration on
         self.start: list[Tensor] = []
 
     def __call__(self, gan: GAN, reals: Iterator[Batch], *, d_steps: int, g_steps: int) -> None:
         networks = gan.generator, gan.discriminator
         if not self.start:
             self.start = [p.detach().clone() for network in networks for p in network.parameters()]
-        count = len([*gan.generator.parameters()])
-        move_g = partial(self.move, gan.move_g, gan.generator, self.start[:count])
-        move_d = partial(self.move, gan.move_d, gan.discriminator, self.start[count:])
+        first, count = self.start[0], len([*gan.generator.parameters()])
+        self.iterations = self.iterations.to(first.device)
+        share = (1 / (self.iterations + 2)).to(first.dtype)
+        move_g = partial(self.move, gan.move_g, gan.generator, self.start[:count], share)
+        move_d = partial(self.move, gan.move_d, gan.discriminator, self.start[count:], share)
         super().__call__(seen(gan, move_d=move_d, move_g=move_g), reals, d_steps=d_steps, g_steps=g_steps)
-        self.iterations += 1
+        self.iterations.add_(1)
 
     @torch.no_grad()
     def move(
-        self, step: Callable[[Gradients], Gradients], network: nn.Module, start: list[Tensor], along: Gradients
+        self,
+        step: Callable[[Gradients], Gradients],
+        network: nn.Module,
+        start: list[Tensor],
+        share: Tensor,
+        along: Gradients,
     ) -> Gradients:
         """Draw a network back, and then let it step along gradients that were taken before."""
-        torch._foreach_lerp_([*network.parameters()], start, 1 / (self.iterations + 2))
+        torch._foreach_lerp_([*network.parameters()], start, [share] * len(start))
         return step(along)
 
     def remembered(self) -> dict[str, Any]:
-        return {"iterations": self.iterations, "start": self.start}
+        return {"iterations": int(self.iterations), "start": self.start}
 
     def remember(self, state: dict[str, Any]) -> None:
-        self.iterations, self.start = state["iterations"], [one.clone() for one in state["start"]]
+        self.iterations.fill_(state["iterations"])
+        self.start = [one.clone() for one in state["start"]]

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterator
 from typing import Any, TypeVar
 
+import torch
 from torch import nn
 
 from ganexp.batch import Batch
@@ -85,6 +86,12 @@ class Wrapper(Strategy):
 
     def turn(self, d_steps: int, g_steps: int) -> Hashable:
         return self.strategy.turn(d_steps, g_steps)
+
+    def prepare(self) -> None:
+        self.strategy.prepare()
+
+    def streams(self) -> list[torch.Generator]:
+        return self.strategy.streams()
 
     def counters(self) -> list[Counter[str]]:
         return self.strategy.counters()

@@ -1,7 +1,8 @@
 """A wrapper that shows D fakes of earlier iterations beside those at hand."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import replace
 from functools import partial
 from typing import Annotated, Any
@@ -14,7 +15,7 @@ from ganexp.batch import Batch
 from ganexp.facts import Facts, Misfit
 from ganexp.gan import GAN
 from ganexp.ranges import checked
-from ganexp.streams import stream
+from ganexp.streams import reseeded, stream
 from ganexp.wrappers.base import Remembering, seen
 
 
@@ -37,6 +38,8 @@ class Replay(Remembering):
         Misfit: The strategy needs G's graph of all of D's fakes.
     """
 
+    in_turns = True
+
     @checked
     def __init__(
         self,
@@ -53,8 +56,11 @@ class Replay(Remembering):
             )
         self.size = size
         self.share = share
-        self.draws = 0
+        self.passed = Counter(draws=0)
         self.kept: list[Tensor] = []
+        self._begun_at, self._batch_size, self._seed = 0, 0, 0
+        self._streams: list[torch.Generator] = []  # one for each draw of an iteration, seeded by the draw's number
+        self._seeded: list[int] = []  # with which numbers
 
     def check(self, run: Facts) -> None:
         if not self.share:
@@ -78,6 +84,7 @@ class Replay(Remembering):
     def __call__(self, gan: GAN, reals: Iterator[Batch], *, d_steps: int, g_steps: int) -> None:
         if self.share:
             gan = seen(gan, shown_to_d=partial(self.mixed, gan))
+        self._begun_at = self.passed["draws"]
         super().__call__(gan, reals, d_steps=d_steps, g_steps=g_steps)
 
     @torch.no_grad()
@@ -97,9 +104,10 @@ class Replay(Remembering):
             self.kept = [one.new_zeros(self.size, *one.shape[1:]) for one in new]
         if [one.shape for one in self.kept] != [(self.size, *one.shape[1:]) for one in new]:
             raise ValueError("the buffer of replay does not hold samples like those of the generator, or not size of them")
-        filled = min(self.size, self.draws * batch_size)
-        rng = stream(gan.prior.seed, "replay", new[0].device, self.draws)
-        self.draws += 1
+        filled = min(self.size, self.passed["draws"] * batch_size)
+        rng = self._drawing(gan.prior.seed, new[0].device)
+        self._batch_size = batch_size
+        self.passed["draws"] += 1
         if filled < self.size:
             for kept, one in zip(self.kept, new, strict=True):
                 kept[filled : filled + batch_size].copy_(one[: self.size - filled])
@@ -110,11 +118,44 @@ class Replay(Remembering):
             kept.index_copy_(0, replaced, one[batch_size - others :])
         return gan.processes.own(Batch(shown[0], tuple(shown[1:])))
 
+    def _drawing(self, seed: int, device: torch.device) -> torch.Generator:
+        """Return the stream of the next draw."""
+        draw = self.passed["draws"]
+        place, self._seed = draw - self._begun_at, seed
+        if place == len(self._streams):
+            self._streams.append(stream(seed, "replay", device, draw))
+            self._seeded.append(draw)
+        self._seed_stream(place, draw)
+        return self._streams[place]
+
+    def _seed_stream(self, place: int, draw: int) -> None:
+        if self._seeded[place] != draw:  # a generator cannot be seeded within a recording
+            reseeded(self._streams[place], self._seed, "replay", draw)
+            self._seeded[place] = draw
+
+    def prepare(self) -> None:
+        super().prepare()
+        for place in range(len(self._streams)):
+            self._seed_stream(place, self.passed["draws"] + place)
+
+    def streams(self) -> list[torch.Generator]:
+        return [*self._streams, *super().streams()]
+
+    def turn(self, d_steps: int, g_steps: int) -> Hashable:
+        """Tell apart the iterations in which the buffer is being filled, which have places of their own in it."""
+        draws = self.passed["draws"]
+        is_full = self._batch_size and draws * self._batch_size >= self.size
+        return (None if is_full or not self.share else draws), super().turn(d_steps, g_steps)
+
+    def counters(self) -> list[Counter[str]]:
+        return [self.passed, *super().counters()]
+
     def remembered(self) -> dict[str, Any]:
-        return {"draws": self.draws, "kept": self.kept}
+        return {**self.passed, "kept": self.kept}
 
     def remember(self, state: dict[str, Any]) -> None:
-        self.draws, self.kept = state["draws"], [one.clone() for one in state["kept"]]
+        self.passed["draws"], self.kept = state["draws"], [one.clone() for one in state["kept"]]
+        self._streams, self._seeded = [], []
 
 
 def _places(count: int, buffer: Tensor, rng: torch.Generator) -> Tensor:

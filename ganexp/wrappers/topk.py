@@ -1,6 +1,7 @@
 """A wrapper that lets G learn only from the fakes that D takes to be most real."""
 
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterator
 from typing import Annotated, Any, ClassVar
 
 from annotated_types import Ge, Gt, Le, Lt
@@ -32,6 +33,8 @@ class TopK(Remembering):
         every: Iterations from one fall to the next.
     """
 
+    in_turns = True
+
     fixed: ClassVar = {"gamma": "is raised to the number of falls, and so has to be one number throughout"}
 
     @checked
@@ -47,7 +50,9 @@ class TopK(Remembering):
         self.nu = nu
         self.gamma = gamma
         self.every = every
-        self.iterations = 0
+        self.passed = Counter(iterations=0)
+        self.scored: set[int] = set()
+        """How many fakes G's batches have had."""
 
     def check(self, run: Facts) -> None:
         if self.nu == 1:
@@ -62,7 +67,7 @@ class TopK(Remembering):
         if self.nu < 1:
             gan = seen(gan, loss=self.of_best(gan.loss))
         super().__call__(gan, reals, d_steps=d_steps, g_steps=g_steps)
-        self.iterations += 1
+        self.passed["iterations"] += 1
 
     def k(self, count: int, iteration: int) -> int:
         """Return how many of `count` fakes G learns from in an iteration, at least 1."""
@@ -72,7 +77,8 @@ class TopK(Remembering):
         """Return the loss with G's objective on the best fakes only, so that its gradient is 0 at the others."""
 
         def g_loss(real: Tensor | None, fake: Tensor) -> Tensor:
-            k = self.k(len(fake), self.iterations)
+            self.scored.add(len(fake))
+            k = self.k(len(fake), self.passed["iterations"])
             if k == len(fake):
                 return loss.g_loss(real, fake)
             chosen = per_sample(fake.detach()).topk(k, largest=not loss.low_is_real).indices
@@ -86,8 +92,15 @@ class TopK(Remembering):
         """Refuse what the strategy inside refuses when a loss is not zero-sum and treats fakes unequally."""
         super().refuse(discriminator, self.of_best(loss) if self.nu < 1 else loss, x)
 
+    def turn(self, d_steps: int, g_steps: int) -> Hashable:
+        chosen = [self.k(count, self.passed["iterations"]) for count in sorted(self.scored)]
+        return (*chosen, super().turn(d_steps, g_steps))
+
+    def counters(self) -> list[Counter[str]]:
+        return [self.passed, *super().counters()]
+
     def remembered(self) -> dict[str, Any]:
-        return {"iterations": self.iterations}
+        return {**self.passed}
 
     def remember(self, state: dict[str, Any]) -> None:
-        self.iterations = state["iterations"]
+        self.passed["iterations"] = state["iterations"]

@@ -205,7 +205,7 @@ def test_topk_ranks_by_the_mean():
     gan = tiny_gan(on_places("nonsaturating"))
     fake = torch.randn(BATCH, 1, 36, dtype=torch.float64, requires_grad=True)
     best = TopK(strategies.joint, nu=0.5, every=1, gamma=0.01)
-    best.iterations = 1
+    best.passed["iterations"] = 1
     (gradient,) = torch.autograd.grad(best.of_best(gan.loss).g_loss(None, fake), fake)
     chosen = gradient.abs().sum((1, 2)).nonzero().flatten().tolist()
     assert chosen == sorted(fake.mean((1, 2)).argsort()[BATCH // 2 :].tolist())

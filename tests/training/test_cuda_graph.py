@@ -151,14 +151,14 @@ def test_strategies_that_remember_are_not_recorded():
     gan = tiny_gan(CASES["hinge"], fused=True)
     within = wrappers.LatentStep(strategies.detach)
     assert reason_against(Step(gan, within)) == ""
-    assert reason_against(Step(gan, wrappers.TopK(within))) == "TopK keeps count of iterations"
-    around = wrappers.LatentStep(wrappers.Lookahead(wrappers.WarmUp(wrappers.Replay(strategies.detach))))
-    assert reason_against(Step(gan, around)) == "Replay keeps count of iterations"
+    assert reason_against(Step(gan, wrappers.Skip(within))) == "Skip keeps count of iterations"
+    around = wrappers.LatentStep(wrappers.Lookahead(wrappers.WarmUp(wrappers.Balanced(strategies.detach))))
+    assert reason_against(Step(gan, around)) == "Balanced keeps count of iterations"
     assert all(reason_against(Step(gan, strategy)) == "" for strategy in STRATEGIES.values())
     gan._d.optimizer = torch.optim.Adagrad(gan.discriminator.parameters(), lr_decay=0.1)
     assert reason_against(Step(gan, strategies.detach)) == "Adagrad may count its steps on the host"
-    with pytest.raises(ValueError, match="cannot be recorded: Anchoring keeps count"):
-        small("hinge", wrappers.Anchoring(strategies.detach))
+    with pytest.raises(ValueError, match="cannot be recorded: Skip keeps count"):
+        small("hinge", wrappers.Skip(strategies.detach))
 
 
 def test_gradients_of_gathered_pixels_are_recorded_unless_they_must_be_deterministic():

@@ -1,5 +1,6 @@
 """Iterations that repeat in turns: one recording for each turn, and all are eager ones to the last bit, on a CPU by tapes."""
 
+import copy
 from collections import Counter
 from functools import partial
 
@@ -12,11 +13,11 @@ from ganexp.penalties import R1, R2, NoPenalty, Sum
 from ganexp.strategies import Drift
 from ganexp.training import Step
 from ganexp.training.cuda_graph import reason_against
-from ganexp.wrappers import Lookahead, Replay, TopK, WarmUp
+from ganexp.wrappers import Anchoring, Lookahead, Replay, Skip, TopK, WarmUp
 from ganexp.wrappers.base import Remembering, Wrapper
 from tests.composing import every_strategy
 from tests.small_runs import Rows, assert_same
-from tests.tiny import STRATEGIES, Case, state, tiny_gan, tiny_trainer
+from tests.tiny import STRATEGIES, Case, iterate, state, tiny_gan, tiny_trainer
 from tests.training.tape import Tapes
 
 ONCE_IN_FOUR = partial(R1, every=4)
@@ -53,12 +54,40 @@ def recorded_as_eager(make_strategy, penalty=NoPenalty, loss=NonSaturating, **st
         (partial(WarmUp, first=3, every=5, many=4), NoPenalty, 2),
         (partial(WarmUp, first=25, every=0, many=2), NoPenalty, 1),  # whose first turn never comes again
         (partial(Lookahead, every=3), lazily_and_always, 6),
+        (partial(TopK, every=6, gamma=0.8), NoPenalty, 1),  # the last of five, recorded one after the other
+        (Anchoring, NoPenalty, 1),
+        (partial(Replay, size=20, share=0.3), NoPenalty, 1),
+        (lambda strategy: Lookahead(Replay(Anchoring(strategy), size=20), every=3), NoPenalty, 3),
     ],
-    ids=["lookahead", "nested lookahead", "warm-up", "long warm-up", "lookahead and a lazy penalty"],
+    ids=[
+        *("lookahead", "nested lookahead", "warm-up", "long warm-up", "lookahead and a lazy penalty"),
+        *("topk", "anchoring", "replay", "lookahead, replay and anchoring"),
+    ],
 )
 @pytest.mark.parametrize("strategy", ["detach", pytest.param("extragradient", marks=pytest.mark.slow)])
 def test_wrappers(wrap, penalty, recordings, strategy):
     assert recorded_as_eager(lambda: wrap(STRATEGIES[strategy]), penalty) == recordings
+
+
+def test_a_recorded_run_goes_on_where_its_wrappers_were():
+    runs = []
+    for stop in (None, 13):
+        made = [
+            tiny_trainer(
+                strategy=TopK(Replay(Anchoring(STRATEGIES["extragradient"]), size=20), every=4, gamma=0.8),
+                gan=tiny_gan(Case(NonSaturating), fused=True),
+                recording=Tapes,
+            )
+            for _ in range(2)
+        ]
+        iterate(made[0], stop or 24)
+        if stop:
+            made[1].load_state_dict(copy.deepcopy(made[0].state_dict()))
+            iterate(made[1], 24 - stop)
+        last = made[1 if stop else 0]
+        assert last.step.recordings
+        runs.append(last.state_dict()["gan"] | last.state_dict()["step"])
+    assert_same(*runs)
 
 
 @pytest.mark.slow
@@ -144,8 +173,9 @@ def test_what_keeps_count_of_more_is_not_recorded():
     def reason(strategy, penalty=NoPenalty):
         return reason_against(Step(tiny_gan(Case(NonSaturating, penalty), fused=True), strategy))
 
-    assert reason(Lookahead(WarmUp(Replay(Lookahead(strategies.detach))))) == "Replay keeps count of iterations"
-    assert reason(Lookahead(Counting(TopK(strategies.detach)))) == "TopK keeps count of iterations"
+    assert reason(Lookahead(WarmUp(Skip(Lookahead(strategies.detach))))) == "Skip keeps count of iterations"
+    assert reason(Lookahead(Counting(Skip(strategies.detach)))) == "Skip keeps count of iterations"
+    assert reason(Lookahead(TopK(Replay(Anchoring(strategies.detach))))) == ""
     assert reason(Counting(strategies.detach)) == "detach keeps count of iterations"
     assert reason(WarmUp(strategies.detach, many=1000)) == "WarmUp keeps count of iterations"
     assert reason(WarmUp(strategies.detach), ONCE_IN_FOUR) == "R1 counts updates, whose number WarmUp varies"

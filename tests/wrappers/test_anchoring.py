@@ -64,6 +64,18 @@ def test_every_step_of_alternating_networks_is_drawn_back():
     torch.testing.assert_close(state(gan), state(other), rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_the_share_on_the_device_draws_back_by_the_same_bits_as_a_number(dtype):
+    weights, start = ([torch.randn(size, dtype=dtype) for size in (1, 7, 300)] for _ in range(2))
+    count = torch.zeros((), dtype=torch.float64)
+    for k in range(1000):
+        by_number, by_tensor = ([one.clone() for one in weights] for _ in range(2))
+        torch._foreach_lerp_(by_number, start, 1 / (k + 2))
+        torch._foreach_lerp_(by_tensor, start, [(1 / (count + 2)).to(dtype)] * 3)
+        assert all(map(torch.equal, by_number, by_tensor))
+        count += 1
+
+
 @pytest.mark.parametrize(("inner", "outer", "alphas"), [(5, 5, (0.5, 0.5)), (3, 4, (0.25, 0.75))])
 def test_nested_lookahead_contracts_by_its_closed_form(inner, outer, alphas):
     nested = Lookahead(Lookahead(joint, every=inner, alpha=alphas[0]), every=inner * outer, alpha=alphas[1])

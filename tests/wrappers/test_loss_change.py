@@ -86,7 +86,7 @@ def test_other_wrappers_act_around_and_inside():
 def test_inside_top_k_g_s_loss_is_that_of_the_best_fakes(inside, counted):
     change = LossChange(detach)
     best = TopK(change if inside else detach, nu=0.5, gamma=0.5, every=1)
-    best.iterations = 1
+    best.passed["iterations"] = 1
     change.strategy = change.strategy if inside else best
     untrained = tiny_gan(CASES["nonsaturating"])
     z = torch.empty(BATCH, LATENT, dtype=torch.float64).normal_(generator=stream(3, "latents"))
@@ -100,4 +100,4 @@ def test_what_d_sees_is_replayed_inside_too():
     wrapped = LossChange(replay, factor=1e-9)  # D moves, but in the first iteration
     for _ in range(4):
         wrapped(gan, reals, d_steps=1, g_steps=1)
-    assert (replay.draws, gan.meter.updates["g"]) == (4, 1)
+    assert (replay.passed["draws"], gan.meter.updates["g"]) == (4, 1)

@@ -16,17 +16,17 @@ from tests.tiny import BATCH, CASES, LATENT, descend, real_batches, state, tiny_
 def test_k_falls_by_gamma_down_to_nu():
     wrapped = TopK(detach, nu=0.25, gamma=0.5, every=3)
     seen = []
-    for wrapped.iterations in range(10):
-        seen.append(wrapped.k(32, wrapped.iterations))
+    for wrapped.passed["iterations"] in range(10):
+        seen.append(wrapped.k(32, wrapped.passed["iterations"]))
     assert seen == [32, 32, 32, 16, 16, 16, 8, 8, 8, 8]
     assert TopK(detach, nu=0.01).k(1, 0) == 1
-    wrapped.iterations = 10**6
-    assert wrapped.k(2, wrapped.iterations) == 1  # never none
+    wrapped.passed["iterations"] = 10**6
+    assert wrapped.k(2, wrapped.passed["iterations"]) == 1  # never none
 
 
 def test_objectives_are_those_of_the_best_by_hand():
     wrapped = TopK(detach, nu=0.5, gamma=0.5, every=1)
-    wrapped.iterations = 1
+    wrapped.passed["iterations"] = 1
     rng = np.random.default_rng(0)
     r, f = rng.normal(size=6), rng.normal(size=6)
     real, fake = torch.tensor(r), torch.tensor(f, requires_grad=True)
