@@ -14,8 +14,10 @@ from ganexp.config.moving import movables
 from ganexp.data import Dataset
 from ganexp.facts import UserError
 from ganexp.schedules import Coefficient
+from ganexp.training.cuda_graph import Recorded
 from tests.composing import CONF, composed, options
 from tests.data.samples import noise
+from tests.training.tape import Tapes
 
 PUBLISHED = [name for name in options("experiment") if name not in ("ring", "grid", "topk_ring")]
 QUICK = ("began", "dcgan", "ring", "wgan")
@@ -186,6 +188,22 @@ def test_the_numbers_of_r3gan_move_as_published():
         }
         assert {key: one.value(t) for key, one in coefficients.items()} == pytest.approx(expected, rel=1e-4, abs=1e-6)
         assert 2e-4 * schedule.factor(t) == pytest.approx(published(seen, 2e-4, 5e-5), rel=1e-4)
+
+
+@pytest.mark.slow
+def test_an_iteration_of_r3gan_is_recorded_with_all_that_moves():
+    """By a tape on a CPU; `tests/training/test_recorded_parts.py` says what a GPU records."""
+    runs = []
+    for recorded in (False, True):
+        cfg = small("r3gan")
+        cfg.iterations = 8
+        made = build(cfg, trust=None)
+        if recorded:
+            made.step = Recorded(made.step, Tapes)
+        made.fit()
+        runs.append([*made.gan.generator.state_dict().values(), *made.step.average.generator.state_dict().values()])
+    assert len(made.step.recordings) == 1
+    assert all(torch.equal(a, b) for a, b in zip(*runs, strict=True))
 
 
 def test_an_experiment_can_be_overridden_from_the_command_line():

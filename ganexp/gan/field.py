@@ -84,6 +84,13 @@ def dot(first: Vector, second: Vector) -> Tensor:
     return torch.stack([product.sum() for product in torch._foreach_mul(first, second)]).sum()
 
 
+def added(first: Vector, second: Vector, factor: float | Tensor) -> Vector:
+    """Return the first vector plus `factor` times the second, without reading a factor back from the device."""
+    if isinstance(factor, Tensor):
+        return torch._foreach_add(first, torch._foreach_mul(second, factor))
+    return torch._foreach_add(first, second, alpha=factor)
+
+
 def _pulled(outputs: Sequence[Tensor], inputs: Sequence[Tensor], u: Vector, *, create_graph: bool = False) -> Vector:
     """Return the derivative of ⟨outputs, u⟩ with respect to the inputs, zero where there is none."""
     moving = [(one, along) for one, along in zip(outputs, u, strict=True) if one.requires_grad]

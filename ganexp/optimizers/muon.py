@@ -2,13 +2,14 @@
 
 import math
 from collections.abc import Iterable
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import torch
 from annotated_types import Ge, Gt, Lt
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from ganexp.optimizers.moments import average_, average_squares_
 from ganexp.optimizers.rates import add_scaled_
 from ganexp.ranges import checked
 
@@ -36,6 +37,7 @@ class Muon(Optimizer):
     """
 
     reads_rate_on_device = True
+    moves_on_device: ClassVar = {"betas"}
 
     @checked
     def __init__(
@@ -88,9 +90,8 @@ class Muon(Optimizer):
                 self.state[p].update(mean=torch.zeros_like(p), square=torch.zeros_like(p), step=step)
         means, squares, steps = ([self.state[p][name] for p in moving] for name in ("mean", "square", "step"))
         torch._foreach_add_(steps, 1)
-        torch._foreach_lerp_(means, gradients, 1 - beta_1)
-        torch._foreach_mul_(squares, beta_2)
-        torch._foreach_addcmul_(squares, gradients, gradients, 1 - beta_2)
+        average_(means, gradients, beta_1)
+        average_squares_(squares, gradients, beta_2)
         return [
             (mean / (1 - beta_1**step)) / (square / (1 - beta_2**step)).sqrt_().add_(group["eps"])
             for mean, square, step in zip(means, squares, steps, strict=True)

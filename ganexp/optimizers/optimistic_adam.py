@@ -1,13 +1,14 @@
 """Adam that extrapolates from its last step."""
 
 from collections.abc import Iterable
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import torch
 from annotated_types import Ge, Gt, Lt
 from torch import nn
 from torch.optim import Optimizer
 
+from ganexp.optimizers.moments import average_, average_squares_
 from ganexp.optimizers.rates import add_scaled_
 from ganexp.ranges import checked
 
@@ -25,6 +26,7 @@ class OptimisticAdam(Optimizer):
     """
 
     reads_rate_on_device = True
+    moves_on_device: ClassVar = {"betas"}
 
     @checked
     def __init__(
@@ -54,9 +56,8 @@ class OptimisticAdam(Optimizer):
                 [self.state[p][name] for p in moving] for name in ("mean", "square", "direction", "step")
             )
             torch._foreach_add_(steps, 1)
-            torch._foreach_lerp_(means, gradients, 1 - beta_1)
-            torch._foreach_mul_(squares, beta_2)
-            torch._foreach_addcmul_(squares, gradients, gradients, 1 - beta_2)
+            average_(means, gradients, beta_1)
+            average_squares_(squares, gradients, beta_2)
             add_scaled_(moving, directions, lr)
             for mean, square, direction, step in zip(means, squares, directions, steps, strict=True):
                 root = (square / (1 - beta_2**step)).sqrt_().add_(group["eps"])

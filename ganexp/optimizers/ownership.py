@@ -89,9 +89,9 @@ class Optimized:
         return gradients
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the optimiser's state, with learning rates as numbers."""
+        """Return the optimiser's state, with learning rates and other settings that move as numbers."""
         state = self.optimizer.state_dict()
-        groups = [{**one, "lr": float(one["lr"])} if isinstance(one["lr"], Tensor) else one for one in state["param_groups"]]
+        groups = [{name: _numbers(setting) for name, setting in one.items()} for one in state["param_groups"]]
         return {**state, "param_groups": groups}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -175,6 +175,13 @@ def _laid_out_like(parameter: Tensor, tensor: Tensor) -> Tensor:
     arrays, so that its step would be wrong, and silent, if their layouts differed.
     """
     return tensor if tensor.stride() == parameter.stride() else torch.empty_like(parameter, dtype=tensor.dtype).copy_(tensor)
+
+
+def _numbers(setting: Any) -> Any:
+    """Return a setting of an optimiser with numbers in place of tensors."""
+    if isinstance(setting, tuple):
+        return tuple(map(_numbers, setting))
+    return setting.item() if isinstance(setting, Tensor) else setting
 
 
 def _copied(parameter: Tensor, value: Any, on_device: bool) -> Any:

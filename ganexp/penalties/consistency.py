@@ -97,6 +97,8 @@ class BalancedConsistency(Consistency):
 
     gathers = True  # of fakes that keep their graph
 
+    on_device: ClassVar = {"real_weight": None, "fake_weight": None}
+
     @checked
     def __init__(
         self,
@@ -136,6 +138,8 @@ class LatentConsistency(Penalty):
     """
 
     reads_scores = True
+
+    on_device: ClassVar = {"d_weight": None, "g_weight": None}
 
     @checked
     def __init__(

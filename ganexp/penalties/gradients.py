@@ -1,7 +1,7 @@
 """Penalties on the gradient of D with respect to its input: at real samples, at generated ones, between or around them."""
 
 from dataclasses import replace
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import torch
 from annotated_types import Ge, Gt
@@ -82,6 +82,8 @@ class Dragan(OneCentred):
         noise: Largest δ, in standard deviations of the data.
         every: As in `Lazy`.
     """
+
+    on_device: ClassVar = {"weight": None, "noise": None}
 
     @checked
     def __init__(

@@ -1,6 +1,6 @@
 """A penalty that keeps D's scores of real samples near its past scores of generated ones, and vice versa."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import torch
 from annotated_types import Ge, Lt
@@ -29,6 +29,8 @@ class LeCam(Penalty):
     """
 
     reads_scores = True
+
+    on_device: ClassVar = {"weight": None, "decay": torch.float64}
 
     @checked
     def __init__(self, *, weight: Annotated[float, Ge(0)] = 0.3, decay: Annotated[float, Ge(0), Lt(1)] = 0.99) -> None:

@@ -3,7 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Callable, Hashable
-from typing import Annotated, Any, Protocol, cast
+from typing import Annotated, Any, ClassVar, Protocol, cast
 
 import torch
 from annotated_types import Ge, Lt
@@ -45,6 +45,8 @@ class PathLength(Penalty):
     """
 
     differentiates_gradients = True
+
+    on_device: ClassVar = {"weight": None, "decay": torch.float64}
 
     @checked
     def __init__(

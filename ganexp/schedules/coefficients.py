@@ -8,6 +8,7 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from ganexp.facts import Facts, Part
+from ganexp.optimizers.moving_adam import keep_on_device, moves_on_device
 from ganexp.schedules.base import Schedule
 from ganexp.schedules.moving import Ending
 
@@ -43,25 +44,34 @@ class Setting:
 
 
 class OptimizerSetting:
-    """A setting of optimisers, such as `momentum`, or one number of a pair, such as the second of `betas`: on the host."""
+    """A setting of optimisers, such as `momentum`, or one number of a pair, such as the second of `betas`.
+
+    Where the optimiser can read it from the device, as its `moves_on_device` says, it is in tensors there, as for `Setting`.
+    """
 
     def __init__(self, optimizers: Sequence[Optimizer], name: str, index: int | None = None) -> None:
         self.optimizers, self.name, self.index = optimizers, name, index
 
     @property
     def on_host(self) -> str:
-        return f"{type(self.optimizers[0]).__name__} reads a moving {self.name}"
+        one = self.optimizers[0]
+        return "" if moves_on_device(one, self.name) else f"{type(one).__name__} reads a moving {self.name}"
 
     def begin(self, device: torch.device, dtype: torch.dtype) -> None:
-        pass
+        for one in self.optimizers:
+            if moves_on_device(one, self.name):
+                keep_on_device(one, self.name, device)
 
     def write(self, value: float) -> None:
         for group in (group for one in self.optimizers for group in one.param_groups):
-            pair = group[self.name]
-            if self.index is None:
+            held = group[self.name]
+            now = held if self.index is None else held[self.index]
+            if isinstance(now, Tensor):
+                now.fill_(value)
+            elif self.index is None:
                 group[self.name] = value
             else:
-                group[self.name] = (*pair[: self.index], value, *pair[self.index + 1 :])
+                group[self.name] = (*held[: self.index], value, *held[self.index + 1 :])
 
 
 Place = Setting | OptimizerSetting

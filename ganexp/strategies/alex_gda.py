@@ -1,10 +1,11 @@
 """Alternate, with each network answering the other beyond, or short of, where the other has moved (Lee, Cho & Yun 2024)."""
 
 from collections.abc import Iterator
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import torch
 from annotated_types import Ge
+from torch import Tensor
 
 from ganexp.batch import Batch
 from ganexp.gan import GAN
@@ -26,11 +27,13 @@ class AlexGDA(RuleWithMemory):
         delta: δ.
     """
 
+    on_device: ClassVar = {"gamma": None, "delta": None}
+
     @checked
     def __init__(self, *, gamma: Annotated[float, Ge(0)] = 2.0, delta: Annotated[float, Ge(0)] = 1.0) -> None:
         super().__init__()
-        self.gamma = gamma
-        self.delta = delta
+        self.gamma: float | Tensor = gamma
+        self.delta: float | Tensor = delta
 
     def rule(self, gan: GAN, reals: Iterator[Batch]) -> None:
         ours, theirs = gan.d_parameters, gan.g_parameters

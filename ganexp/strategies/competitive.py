@@ -1,7 +1,7 @@
 """Move to the equilibrium of a bilinear model of the game (Schäfer & Anandkumar 2019)."""
 
 from collections.abc import Callable, Iterator
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import torch
 from annotated_types import Ge, Gt, Lt
@@ -41,6 +41,8 @@ class Competitive(RuleWithMemory):
     differentiates_gradients = True
     learns_through_d_loss = True
 
+    on_device: ClassVar = {"rate": None, "tolerance": None}
+
     @checked
     def __init__(
         self,
@@ -50,9 +52,9 @@ class Competitive(RuleWithMemory):
         tolerance: Annotated[float, Gt(0), Lt(1)] = 1e-6,
     ) -> None:
         super().__init__()
-        self.rate = rate
+        self.rate: float | Tensor | None = rate
         self.steps = steps
-        self.tolerance = tolerance
+        self.tolerance: float | Tensor = tolerance
 
     def rule(self, gan: GAN, reals: Iterator[Batch]) -> None:
         x, fake = next(reals), gan.generate(gan.sample())

@@ -1,13 +1,13 @@
 """Descend towards where both gradients vanish (Mescheder et al. 2017)."""
 
 from collections.abc import Iterator
-from typing import Annotated
+from typing import Annotated, ClassVar
 
-import torch
 from annotated_types import Ge
+from torch import Tensor
 
 from ganexp.batch import Batch
-from ganexp.gan import GAN
+from ganexp.gan import GAN, added
 from ganexp.ranges import checked
 from ganexp.strategies.simultaneous import Simultaneous
 
@@ -24,13 +24,15 @@ class Consensus(Simultaneous):
     differentiates_gradients = True
     learns_through_d_loss = True
 
+    on_device: ClassVar = {"gamma": None}
+
     @checked
     def __init__(self, *, gamma: Annotated[float, Ge(0)] = 0.1) -> None:
-        self.gamma = gamma
+        self.gamma: float | Tensor = gamma
 
     def rule(self, gan: GAN, reals: Iterator[Batch]) -> None:
         x, fake = next(reals), gan.generate(gan.sample())
         d, g = gan.losses_of_both(x, fake)
         field = gan.field(d, g)
         v = field.vector
-        gan.update_both(d, g, field.gradients(torch._foreach_add(v, field.transposed(v), alpha=self.gamma)))
+        gan.update_both(d, g, field.gradients(added(v, field.transposed(v), self.gamma)))

@@ -1,7 +1,7 @@
 """Cancel what finite steps add to the interaction of the players (Rosca et al. 2021)."""
 
 from collections.abc import Iterator
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import torch
 from annotated_types import Ge
@@ -35,9 +35,11 @@ class Drift(Simultaneous):
     differentiates_gradients = True
     learns_through_d_loss = True
 
+    on_device: ClassVar = {"rate": None}
+
     @checked
     def __init__(self, *, rate: Annotated[float, Ge(0)] | None = None, alternating: bool = False) -> None:
-        self.rate = rate
+        self.rate: float | Tensor | None = rate
         self.alternating = alternating
 
     def rule(self, gan: GAN, reals: Iterator[Batch]) -> None:

@@ -1,9 +1,10 @@
 """Look ahead, go back, and step with the gradients found there."""
 
 from collections.abc import Iterator
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from annotated_types import Ge
+from torch import Tensor
 
 from ganexp.batch import Batch
 from ganexp.gan import GAN
@@ -25,9 +26,11 @@ class Extragradient(Simultaneous):
             Gidel et al. do. Departure: G's gradient does not pass through a latent step that both share.
     """
 
+    on_device: ClassVar = {"ahead": None}
+
     @checked
     def __init__(self, *, ahead: Annotated[float, Ge(0)] = 1.0, same_batch: bool = False) -> None:
-        self.ahead = ahead
+        self.ahead: float | Tensor = ahead
         self.same_batch = same_batch
 
     def rule(self, gan: GAN, reals: Iterator[Batch]) -> None:

@@ -1,13 +1,14 @@
 """Keep D on its ridge, where it answers G best, as G moves (Wang, Zhang & Ba 2020)."""
 
 from collections.abc import Iterator
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import torch
 from annotated_types import Ge, Gt, Lt
+from torch import Tensor
 
 from ganexp.batch import Batch
-from ganexp.gan import GAN, Vector, dot
+from ganexp.gan import GAN, Vector, added, dot
 from ganexp.ranges import checked
 from ganexp.strategies.competitive import conjugate_gradients
 from ganexp.strategies.simultaneous import Simultaneous
@@ -31,6 +32,8 @@ class FollowTheRidge(Simultaneous):
     differentiates_gradients = True
     learns_through_d_loss = True
 
+    on_device: ClassVar = {"damping": None, "tolerance": None}
+
     @checked
     def __init__(
         self,
@@ -40,8 +43,8 @@ class FollowTheRidge(Simultaneous):
         tolerance: Annotated[float, Gt(0), Lt(1)] = 1e-6,
     ) -> None:
         self.steps = steps
-        self.damping = damping
-        self.tolerance = tolerance
+        self.damping: float | Tensor = damping
+        self.tolerance: float | Tensor = tolerance
 
     def rule(self, gan: GAN, reals: Iterator[Batch]) -> None:
         x, fake = next(reals), gan.generate(gan.sample())
@@ -50,7 +53,7 @@ class FollowTheRidge(Simultaneous):
         v_d, v_g = field.split(field.vector)
 
         def damped(p: Vector) -> Vector:  # (H + λ) p
-            return torch._foreach_add(field.of_d_by_d(p), p, alpha=self.damping)
+            return added(field.of_d_by_d(p), p, self.damping)
 
         b = field.d_along_g(v_g)
         ridge = conjugate_gradients(

@@ -1,13 +1,13 @@
 """Descend the length of the other network's gradient (Nie & Patel 2020)."""
 
 from collections.abc import Iterator
-from typing import Annotated
+from typing import Annotated, ClassVar
 
-import torch
 from annotated_types import Ge
+from torch import Tensor
 
 from ganexp.batch import Batch
-from ganexp.gan import GAN
+from ganexp.gan import GAN, added
 from ganexp.ranges import checked
 from ganexp.strategies.simultaneous import Simultaneous
 
@@ -25,9 +25,11 @@ class Jare(Simultaneous):
     differentiates_gradients = True
     learns_through_d_loss = True
 
+    on_device: ClassVar = {"gamma": None}
+
     @checked
     def __init__(self, *, gamma: Annotated[float, Ge(0)] = 0.1) -> None:
-        self.gamma = gamma
+        self.gamma: float | Tensor = gamma
 
     def rule(self, gan: GAN, reals: Iterator[Batch]) -> None:
         x, fake = next(reals), gan.generate(gan.sample())
@@ -35,4 +37,4 @@ class Jare(Simultaneous):
         field = gan.field(d, g)
         v_d, v_g = field.split(field.vector)
         across = [*field.of_g_by_d(v_g), *field.of_d_by_g(v_d)]
-        gan.update_both(d, g, field.gradients(torch._foreach_add(field.vector, across, alpha=self.gamma)))
+        gan.update_both(d, g, field.gradients(added(field.vector, across, self.gamma)))

@@ -1,13 +1,14 @@
 """Brake the rotation that the players' motion brings about (Askari Hemmat et al. 2023)."""
 
 from collections.abc import Iterator
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import torch
 from annotated_types import Ge
+from torch import Tensor
 
 from ganexp.batch import Batch
-from ganexp.gan import GAN
+from ganexp.gan import GAN, added
 from ganexp.ranges import checked
 from ganexp.strategies.memory import RuleWithMemory
 
@@ -26,10 +27,12 @@ class Lead(RuleWithMemory):
     differentiates_gradients = True
     learns_through_d_loss = True
 
+    on_device: ClassVar = {"alpha": None}
+
     @checked
     def __init__(self, *, alpha: Annotated[float, Ge(0)] = 1.0) -> None:
         super().__init__()
-        self.alpha = alpha
+        self.alpha: float | Tensor = alpha
 
     def rule(self, gan: GAN, reals: Iterator[Batch]) -> None:
         x, fake = next(reals), gan.generate(gan.sample())
@@ -39,4 +42,4 @@ class Lead(RuleWithMemory):
         of_d, of_g = field.split(torch._foreach_sub(z, self.past.before(gan, field.parameters)))
         turn = [*field.d_along_g(of_g), *field.g_along_d(of_d)]
         self.past.keep(gan, field.parameters, z)
-        gan.update_both(d, g, field.gradients(torch._foreach_add(field.vector, turn, alpha=self.alpha)))
+        gan.update_both(d, g, field.gradients(added(field.vector, turn, self.alpha)))

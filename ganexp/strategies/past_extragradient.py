@@ -1,7 +1,7 @@
 """Look ahead along the previous gradient, go back, and step with the gradients found there."""
 
 from collections.abc import Iterator
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import torch
 from annotated_types import Ge, Lt
@@ -29,10 +29,12 @@ class PastExtragradient(RuleWithMemory):
         decay: β; 0 is extrapolation from the past.
     """
 
+    on_device: ClassVar = {"decay": None}
+
     @checked
     def __init__(self, *, decay: Annotated[float, Ge(0), Lt(1)] = 0.0) -> None:
         super().__init__()
-        self.decay = decay
+        self.decay: float | Tensor = decay
 
     def rule(self, gan: GAN, reals: Iterator[Batch]) -> None:
         parameters = gan.d_parameters, gan.g_parameters
@@ -48,7 +50,7 @@ class PastExtragradient(RuleWithMemory):
     @torch.no_grad()
     def _averaged(self, gan: GAN, gradients: list[Tensor | None]) -> list[Tensor | None]:
         """Return the average of gradients and those before them, where there were any."""
-        if not self.decay:
+        if not isinstance(self.decay, Tensor) and not self.decay:
             return gradients
         before = self.past.of(gan, [*gan.d_parameters, *gan.g_parameters])
         return [

@@ -1,7 +1,7 @@
 """Follow the flow of the joint gradient by Runge-Kutta steps (Qin et al. 2020, ODE-GAN)."""
 
 from collections.abc import Iterator, Sequence
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import torch
 from annotated_types import Ge
@@ -33,6 +33,8 @@ class RungeKutta(Simultaneous):
         regulariser: λ; above 0 it takes a gradient of a gradient.
     """
 
+    on_device: ClassVar = {"rate": None}
+
     @checked
     def __init__(
         self,
@@ -42,7 +44,7 @@ class RungeKutta(Simultaneous):
         regulariser: Annotated[float, Ge(0)] = 0.0,
     ) -> None:
         self.order = order
-        self.rate = rate
+        self.rate: float | Tensor | None = rate
         self.regulariser = regulariser
         self.differentiates_gradients = self.learns_through_d_loss = regulariser > 0
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -37,12 +38,13 @@ def looking_ahead(parameters: Sequence[Tensor]) -> Iterator[list[Tensor]]:
 
 
 @torch.no_grad()
-def stretch(parameters: Sequence[Tensor], start: Sequence[Tensor], factor: float) -> None:
+def stretch(parameters: Sequence[Tensor], start: Sequence[Tensor], factor: float | Tensor) -> None:
     """Move parameters to `factor` times their distance from where they started; 1 leaves every bit of them as it is."""
-    torch._foreach_copy_([*parameters], torch._foreach_lerp([*start], [*parameters], factor))
+    shares: Any = [factor] * len(start) if isinstance(factor, Tensor) else factor
+    torch._foreach_copy_([*parameters], torch._foreach_lerp([*start], [*parameters], shares))
 
 
-def rates(gan: GAN, rate: float | None) -> tuple[float | Tensor, float | Tensor]:
+def rates(gan: GAN, rate: float | Tensor | None) -> tuple[float | Tensor, float | Tensor]:
     """Return η of D and of G: a given rate, or the optimisers' own, each that of its first parameter group."""
     if rate is not None:
         return rate, rate

@@ -1,13 +1,14 @@
 """Turn against the rotation of the game (Balduzzi et al. 2018)."""
 
 from collections.abc import Iterator
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import torch
 from annotated_types import Ge
+from torch import Tensor
 
 from ganexp.batch import Batch
-from ganexp.gan import GAN, dot
+from ganexp.gan import GAN, added, dot
 from ganexp.ranges import checked
 from ganexp.strategies.simultaneous import Simultaneous
 
@@ -30,9 +31,11 @@ class Symplectic(Simultaneous):
     differentiates_gradients = True
     learns_through_d_loss = True
 
+    on_device: ClassVar = {"strength": None}
+
     @checked
     def __init__(self, *, strength: Annotated[float, Ge(0)] = 1.0, align: bool = True) -> None:
-        self.strength = strength
+        self.strength: float | Tensor = strength
         self.align = align
 
     def rule(self, gan: GAN, reals: Iterator[Batch]) -> None:
@@ -45,4 +48,4 @@ class Symplectic(Simultaneous):
         if self.align:
             alignment = dot(v, transposed) * dot(adjustment, transposed) / sum(one.numel() for one in v)
             adjustment = torch._foreach_mul(adjustment, torch.sign(alignment + EPSILON))
-        gan.update_both(d, g, field.gradients(torch._foreach_add(v, adjustment, alpha=self.strength)))
+        gan.update_both(d, g, field.gradients(added(v, adjustment, self.strength)))

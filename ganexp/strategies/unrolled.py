@@ -1,7 +1,7 @@
 """G against the discriminator of tomorrow (Metz et al. 2017)."""
 
 from collections.abc import Callable, Iterator
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import torch
 from annotated_types import Ge, Gt
@@ -34,10 +34,12 @@ class Unrolled(Simultaneous):
     differentiates_gradients = True
     learns_through_d_loss = True
 
+    on_device: ClassVar = {"rate": None}
+
     @checked
     def __init__(self, *, k: Annotated[int, Ge(0)] = 5, rate: Annotated[float, Gt(0)] = 0.01) -> None:
         self.k = k
-        self.rate = rate
+        self.rate: float | Tensor = rate
 
     def rule(self, gan: GAN, reals: Iterator[Batch]) -> None:
         x, fake = next(reals), gan.generate(gan.sample())
@@ -127,7 +129,9 @@ class _Reader(nn.Module):
         return self.what(self.network)
 
 
-def unroll(discriminator: nn.Module, objective: Callable[[Discriminator], Tensor], *, k: int, rate: float) -> Discriminator:
+def unroll(
+    discriminator: nn.Module, objective: Callable[[Discriminator], Tensor], *, k: int, rate: float | Tensor
+) -> Discriminator:
     """Return the discriminator that `k` plain gradient steps of size `rate` lead to, as a function (equations 7, 8).
 
     It maps images to scores, and can be differentiated through.

@@ -3,10 +3,11 @@
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import torch
 from annotated_types import Ge, Gt
+from torch import Tensor
 
 from ganexp.batch import Batch, per_sample
 from ganexp.facts import Facts, Misfit
@@ -34,6 +35,8 @@ class LatentStep(Wrapper):
         through: Let G's gradient pass through the step, as the paper does; this takes a gradient of a gradient.
     """
 
+    on_device: ClassVar = {"alpha": None, "beta": None}
+
     @checked
     def __init__(
         self,
@@ -45,9 +48,9 @@ class LatentStep(Wrapper):
         through: bool = True,
     ) -> None:
         super().__init__(strategy)
-        self.alpha = alpha
+        self.alpha: float | Tensor = alpha
         self.natural = natural
-        self.beta = beta
+        self.beta: float | Tensor = beta
         self.through = through
         self.differentiates_gradients |= through and alpha > 0
 
@@ -58,7 +61,7 @@ class LatentStep(Wrapper):
             raise Misfit("needs second derivatives, which compiled networks do not have", compile=False, through=False)
 
     def __call__(self, gan: GAN, reals: Iterator[Batch], *, d_steps: int, g_steps: int) -> None:
-        if self.alpha:
+        if isinstance(self.alpha, Tensor) or self.alpha:
             gan = seen(
                 gan,
                 sample=partial(self.moved, gan, gan.sample),

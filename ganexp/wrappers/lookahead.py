@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import torch
 from annotated_types import Ge, Gt, Le
@@ -29,6 +29,8 @@ class Lookahead(Remembering):
 
     in_turns = True
 
+    on_device: ClassVar = {"alpha": None}
+
     @checked
     def __init__(
         self,
@@ -39,7 +41,7 @@ class Lookahead(Remembering):
     ) -> None:
         super().__init__(strategy)
         self.every = every
-        self.alpha = alpha
+        self.alpha: float | Tensor = alpha
         self.passed = Counter(iterations=0)
         self.slow: list[Tensor] = []
 
@@ -52,7 +54,8 @@ class Lookahead(Remembering):
 
     @torch.no_grad()
     def _pull(self, fast: list[Tensor]) -> None:
-        torch._foreach_lerp_(self.slow, fast, self.alpha)
+        shares: Any = [self.alpha] * len(fast) if isinstance(self.alpha, Tensor) else self.alpha
+        torch._foreach_lerp_(self.slow, fast, shares)
         torch._foreach_copy_(fast, self.slow)
 
     def __call__(self, gan: GAN, reals: Iterator[Batch], *, d_steps: int, g_steps: int) -> None:

@@ -40,6 +40,10 @@ def by_hand(trainer, key, value):
         path, name = (path[:-1], path[-1]) if last is not None else (path, name)
         for side in path[1:] or ("d", "g"):
             for group in getattr(trainer.gan, f"optimizer_{side}").param_groups:
+                held = group[name] if last is None else group[name][last]
+                if isinstance(held, torch.Tensor):
+                    held.fill_(value)
+                    continue
                 pair = [*group[name]] if last is not None else value
                 if last is not None:
                     pair[last] = value
@@ -59,7 +63,7 @@ def ends(cfg, ends_at, *, moving):
     cfg = copy.deepcopy(cfg)
     cfg.iterations, cfg.precision, cfg.moving = N, "fp64", ends_at
     starts = {key: one.start for key, one in movables(chosen_by(parse(plain(cfg)))).items()}
-    cfg.moving = ends_at if moving else None
+    cfg.moving = ends_at if moving else starts  # which stay, and so are in tensors where those that move are
     trainer = build(cfg)
     for t in range(N):
         for key, to in ends_at.items() if not moving else ():
@@ -142,6 +146,20 @@ def test_along_a_line_after_a_beginning_and_a_cosine_after_a_warm_up(tmp_path):
     assert [beta for _, beta in found] == pytest.approx([*warm, *half], rel=1e-12)
 
 
+OF_STRATEGIES = [
+    ("alex_gda", "strategy.gamma:0.5,strategy.delta:0.5"),
+    ("competitive", "strategy.rate:0.5,strategy.tolerance:0.1", "strategy.rate=0.1", "loss=minimax"),
+    ("consensus", "strategy.gamma:2"),
+    ("drift", "strategy.rate:1", "strategy.rate=0.1"),
+    ("extragradient", "strategy.ahead:3"),
+    ("follow_the_ridge", "strategy.damping:3,strategy.tolerance:0.1"),
+    ("jare", "strategy.gamma:2"),
+    ("lead", "strategy.alpha:3"),
+    ("past_extragradient", "strategy.decay:0.9"),
+    ("runge_kutta", "strategy.rate:1", "strategy.rate=0.1"),
+    ("symplectic", "strategy.strength:3"),
+    ("unrolled", "strategy.rate:0.1"),
+]
 RISING = ["augment=ada", "augment.images=40", "augment.every=1", "augment.target=-0.9", "optimizer.lr=0.02"]
 MANY = ["penalty=r1", "schedule=linear", "schedule.final=0.5", "average.half_life=1"]
 MANY += ["moving={penalty.r1.weight:0.1,optimizer.betas.1:0.9,average.half_life:4}"]
@@ -170,6 +188,20 @@ def test_numbers_stay_where_the_first_run_was_to_end(tmp_path):
             [*BEGAN, "loss=began", "loss.k_0=0.5"], "moving={loss.gamma:0.1,loss.lambda_k:0.4}", marks=pytest.mark.slow
         ),
         pytest.param([*BEGAN, "loss=ebgan"], "moving={loss.margin:0.01}", marks=pytest.mark.slow),
+        (SMALL, "moving={optimizer.betas.0:0.1,optimizer.d.betas.1:0.9,optimizer.g.eps:0.01}"),
+        ([*SMALL, "optimizer=adamw"], "moving={optimizer.weight_decay:0.5}"),
+        ([*SMALL, "optimizer=optimistic_adam"], "moving={optimizer.betas.1:0.9}"),
+        ([*SMALL, "optimizer=muon"], "moving={optimizer.betas.0:0.1}"),
+        ([*SMALL, *LOOKAHEAD], "moving={wrapper.lookahead.alpha:0.9}"),
+        ([*SMALL, "wrapper=[latent_step]"], "moving={wrapper.latent_step.alpha:0.1,wrapper.latent_step.beta:1}"),
+        (
+            [*SMALL, "penalty=[lecam,dragan,zcr]"],
+            "moving={penalty.lecam.decay:0.1,penalty.dragan.noise:2,penalty.zcr.d_weight:1}",
+        ),
+        *(
+            pytest.param([*SMALL, f"strategy={name}", *more], f"moving={{{moving}}}", marks=pytest.mark.slow)
+            for name, moving, *more in OF_STRATEGIES
+        ),
     ],
 )
 def test_what_is_read_on_the_device_moves_in_a_recorded_iteration_too(settings, moving):
@@ -187,9 +219,12 @@ def test_what_is_read_on_the_device_moves_in_a_recorded_iteration_too(settings, 
     assert not same(runs[0], [*state(still.gan), *still.step.average.generator.parameters()])
 
 
-@pytest.mark.parametrize("moving", ["optimizer.betas.1:0.9", "strategy.gamma:2"])
-def test_what_is_read_on_the_host_is_not_recorded(moving):
-    made = build(composed(*SMALL, "strategy=consensus", f"moving={{{moving}}}"))
+@pytest.mark.parametrize(
+    ("part", "moving"),
+    [("optimizer=sgd", "optimizer.momentum:0.9"), ("strategy=runge_kutta", "strategy.regulariser:2")],
+)
+def test_what_is_read_on_the_host_is_not_recorded(part, moving):
+    made = build(composed(*SMALL, part, f"moving={{{moving}}}"))
     assert "reads a moving" in reason_against(made.step)
 
 

@@ -30,6 +30,7 @@ PARTS = [
     ["wrapper=[topk]", "wrapper.topk.gamma=0.5", "wrapper.topk.every=2"],
     ["wrapper=[replay]", "wrapper.replay.size=32", "strategy=extragradient"],
     ["wrapper=[anchoring]", "strategy=extragradient"],
+    ["strategy=extragradient", "moving={optimizer.betas.1:0.9,strategy.ahead:2,average.decay:0.5}"],
     ["discriminator=multiscale", "loss=softmaxgan", "penalty=r1"],
     ["conditional=true"],
     [*CLASSIFIER, "loss@loss.base=hinge", "discriminator=mlp"],
