@@ -120,6 +120,8 @@ class GAN:
         self.augment = augment or NoAugmentation()
         self.augment.begin(prior.seed, prior.device, pack)
         self.augment.processes = self.processes
+        self._reads_source = bool(getattr(discriminator, "reads_source", False))
+        self._advances = hasattr(generator, "advance")
         self.timer = timer_for(prior.device)
         self._looked_at: set[str] = set()
         self._passes = Passes(autocast, accumulate, further=loss.reads)
@@ -176,7 +178,7 @@ class GAN:
 
         Where D reads sources, they become the first of the batch's conditions.
         """
-        if getattr(self.discriminator, "reads_source", False):
+        if self._reads_source:
             if batch.source is None:
                 raise ValueError("the discriminator reads sources, and these samples have none: give batches with a source")
             batch = replace(batch, conditions=(batch.source, *batch.conditions))
@@ -456,9 +458,9 @@ class GAN:
 
     def _advance_g(self) -> None:
         """Let G move a state of its own, such as a codebook, once for each update, by what its last pass has seen."""
-        advance: Any = getattr(self.generator, "advance", None)
-        if advance is not None:
-            advance(self.processes)
+        if self._advances:
+            generator: Any = self.generator
+            generator.advance(self.processes)
 
     def _generated(self, z: Batch) -> Batch:
         return self.packed(self._passes.generate(self.generator, z))

@@ -1,7 +1,6 @@
 """How a batch goes through a network: forward passes, in the precision that is asked for."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -51,7 +50,7 @@ class Passes:
         """Generate a batch from latents, under their conditions, with the terms that the generator itself computes."""
         made: Any = self._run(generator, z)
         values, *own = made if isinstance(made, tuple) else (made,)
-        return replace(z, values=values, source=z.values.detach(), own=tuple(own))
+        return Batch(values, z.conditions, z.values.detach(), z.target, tuple(own))
 
     def score(self, discriminator: Callable[..., Tensor], batch: Batch) -> Tensor:
         """Score a batch: `(B,)`, `(B, 1, S)` for S places of each sample, or `(B, 1 + k)` with k further numbers per sample.
@@ -93,7 +92,9 @@ class Passes:
         return self._pass(network, batch)
 
     def _pass(self, network: Callable[..., Tensor], batch: Batch) -> Any:
-        call: Any = getattr(network, "with_terms", network)
+        call: Any = (
+            network.with_terms if hasattr(type(network), "with_terms") else network
+        )  # a module is slow to say it has none
         if self.autocast is None:
             return call(batch.values, *batch.conditions)
         with torch.autocast(batch.values.device.type, self.autocast, cache_enabled=False):  # a weight is used once a pass

@@ -48,11 +48,9 @@ class Meter:
         assert d.real_scores is not None
         self.updates["d"] += 1
         self.last_real = d.real_scores.detach()
-        self.add("loss/d", d.loss)
-        self.add("score/real", scores_of(self.last_real).mean())
-        self.add("score/fake", scores_of(d.fake_scores.detach()).mean())
-        if d.penalty is not None:
-            self.add("loss/penalty", d.penalty)
+        penalty = {} if d.penalty is None else {"loss/penalty": d.penalty}
+        real, fake = scores_of(self.last_real).mean(), scores_of(d.fake_scores.detach()).mean()
+        self.add({"loss/d": d.loss, "score/real": real, "score/fake": fake} | penalty)
         if self.keeps_gradients:
             self._gradients["grad_norm/d"] = gradients
 
@@ -60,31 +58,26 @@ class Meter:
         """Record an update of the generator."""
         self.updates["g"] += 1
         self.last_fake = g.fake_scores.detach()
-        self.add("loss/g", g.loss)
-        if g.penalty is not None:
-            self.add("loss/g_penalty", g.penalty)
-        self._add_terms(g.values)
+        penalty = {} if g.penalty is None else {"loss/g_penalty": g.penalty}
+        self.add({"loss/g": g.loss} | penalty | _terms(g.values))
         if self.keeps_gradients:
             self._gradients["grad_norm/g"] = gradients
 
     def record_terms(self, values: Mapping[str, Tensor], gradients: Gradients) -> None:
         """Record an update of the generator by its terms alone."""
         self.updates["g"] += 1
-        self._add_terms(values)
+        self.add(_terms(values))
         if self.keeps_gradients:
             self._gradients["grad_norm/g"] = gradients
 
-    def _add_terms(self, values: Mapping[str, Tensor]) -> None:
-        for name, value in values.items():
-            self.add(f"terms/{name}", value)
-
     @torch.no_grad()
-    def add(self, key: str, value: Tensor) -> None:
-        """Add one scalar observation."""
-        if key not in self._sums:
-            self._sums[key] = torch.zeros_like(value)
-        self._sums[key].add_(value)
-        self.counts[key] += 1
+    def add(self, values: Mapping[str, Tensor]) -> None:
+        """Add one observation of each of some scalars."""
+        for key, value in values.items():
+            if key not in self._sums:
+                self._sums[key] = torch.zeros_like(value)
+            self.counts[key] += 1
+        torch._foreach_add_([self._sums[key] for key in values], [*values.values()])
 
     def so_far(self) -> dict[str, Tensor]:
         """Return the mean of each key since the last row, on the device."""
@@ -126,3 +119,7 @@ class Meter:
         self.last_real, self.last_fake = (
             state[name][0].to(self.device, copy=True) if state[name] else None for name in ("last_real", "last_fake")
         )
+
+
+def _terms(values: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {f"terms/{name}": value for name, value in values.items()}

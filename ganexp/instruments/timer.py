@@ -2,8 +2,8 @@
 
 import time
 from collections import defaultdict, deque
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
 
 import torch
 
@@ -20,10 +20,16 @@ class Timer:
         self._iterations = 0
         self._shares: dict[str, float] = {}
         self._frozen: tuple[str, ...] = ()
+        self._begun: list[Any] = []  # the beginnings of the phases that have not ended, nested ones last
+        self._phases: dict[str, AbstractContextManager[None]] = {}
 
     def phase(self, name: str) -> AbstractContextManager[None]:
         """Time what happens inside. Phases of different names may be nested, and then overlap."""
-        return nullcontext() if name in self._frozen else self._timed(name)
+        if name in self._frozen:
+            return nullcontext()
+        if name not in self._phases:
+            self._phases[name] = Phase(self, name)
+        return self._phases[name]
 
     def read_ms(self) -> dict[str, float]:
         """Return the mean milliseconds of an iteration and of the phases in it since the last call, and start again."""
@@ -46,20 +52,33 @@ class Timer:
         self.read_ms()
         self._frozen = ()
 
+    def begin(self, name: str) -> None:
+        """Note that a phase begins."""
+        self._begun.append(time.perf_counter())
+
+    def end(self, name: str) -> None:
+        """Note that the phase that began last ends."""
+        self._add(name, 1000 * (time.perf_counter() - self._begun.pop()))
+
     def _add(self, name: str, ms: float) -> None:
         self._total_ms[name] += ms
         self._iterations += name == "iteration"
 
-    @contextmanager
-    def _timed(self, name: str) -> Iterator[None]:
-        start = time.perf_counter()
-        try:
-            yield
-        finally:
-            self._add(name, 1000 * (time.perf_counter() - start))
-
     def _settle(self) -> None:
         """Wait for the device, if it does the timing."""
+
+
+class Phase(AbstractContextManager[None]):
+    """What a timer counts as one phase; it may be entered again, within itself too."""
+
+    def __init__(self, timer: Timer, name: str) -> None:
+        self.timer, self.name = timer, name
+
+    def __enter__(self) -> None:
+        self.timer.begin(self.name)
+
+    def __exit__(self, *_: object) -> None:
+        self.timer.end(self.name)
 
 
 class CudaTimer(Timer):
@@ -68,18 +87,22 @@ class CudaTimer(Timer):
     def __init__(self) -> None:
         super().__init__()
         self._events: deque[tuple[str, torch.cuda.Event, torch.cuda.Event]] = deque()
+        self._free: list[torch.cuda.Event] = []  # that have been read, since making one takes longer than recording it
 
-    @contextmanager
-    def _timed(self, name: str) -> Iterator[None]:
-        start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        start.record()
-        try:
-            yield
-        finally:
-            end.record()
-            self._events.append((name, start, end))
-            if len(self._events) > 1000:  # fold what the device has finished, so that rare rows cost no memory
-                self._fold()
+    def begin(self, name: str) -> None:
+        """Record an event where a phase begins."""
+        self._begun.append(self._recorded())
+
+    def end(self, name: str) -> None:
+        """Record an event where it ends."""
+        self._events.append((name, self._begun.pop(), self._recorded()))
+        if len(self._events) > 1000:  # fold what the device has finished, so that rare rows cost no memory
+            self._fold()
+
+    def _recorded(self) -> torch.cuda.Event:
+        event = self._free.pop() if self._free else torch.cuda.Event(enable_timing=True)
+        event.record()
+        return event
 
     def _settle(self) -> None:
         torch.cuda.synchronize()
@@ -89,6 +112,7 @@ class CudaTimer(Timer):
         while self._events and self._events[0][2].query():
             name, start, end = self._events.popleft()
             self._add(name, start.elapsed_time(end))
+            self._free += [start, end]
 
 
 def timer_for(device: torch.device) -> Timer:

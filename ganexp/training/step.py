@@ -60,9 +60,12 @@ class Step:
             self.iterate(reals)
         self.schedule.advance()
 
-    def _look(self, made: Counter[str]) -> None:
+    def _look(self, before: Counter[str]) -> None:
         """Warn, after the first iteration, of a strategy that makes fewer updates than requested."""
         self._looked = True
+        if before.total():  # in a resumed run, the first iteration is past
+            return
+        made = self.gan.meter.updates - before
         for network, asked in {"d": self.d_steps, "g": self.g_steps}.items():
             if made[network] < asked:
                 log.warning(
@@ -75,10 +78,10 @@ class Step:
 
     def iterate(self, reals: Iterator[Batch]) -> None:
         """Run one iteration, untimed; the caller sets the learning rates of the next one, on the host."""
-        before = self.gan.meter.updates.copy()
+        before = None if self._looked else self.gan.meter.updates.copy()
         self.strategy(self.gan, map(self.gan.packed, self.gan.prior.follow(reals)), d_steps=self.d_steps, g_steps=self.g_steps)
-        if not (self._looked or before.total()):  # in a resumed run, the first iteration is past
-            self._look(self.gan.meter.updates - before)
+        if before is not None:
+            self._look(before)
         self.gan.finish_iteration()
         self.average.update()
         self.schedule.observe(self.gan.measurements)

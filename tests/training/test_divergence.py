@@ -196,5 +196,5 @@ def test_whatever_a_checkpoint_holds_is_judged():
             assert unfit(gan, made.step.average.networks()) != "", place
             tensor.copy_(whole)
     assert unfit(gan, made.step.average.networks()) == ""
-    gan.meter.add("loss/d", torch.tensor(1e12))
+    gan.meter.add({"loss/d": torch.tensor(1e12)})
     assert unfit(gan, made.step.average.networks()) != ""
