@@ -51,6 +51,7 @@ class Facts:
         iterations, d_steps: Iterations of the run, and updates of D in each.
         processes: How many train together.
         compiled: Whether the networks are compiled, and so cannot be differentiated twice.
+        once: The setting by which G or D, by name, cannot be differentiated twice; empty where it can.
         itemsize: Bytes per number in a sample.
         free_bytes: Free memory of the device, in bytes.
         loss: A `ganexp.losses.Loss`.
@@ -86,6 +87,7 @@ class Facts:
     d_steps: int = 1
     processes: int = 1
     compiled: bool = False
+    once: Mapping[str, str] = field(default_factory=dict)
     itemsize: int = 4
     free_bytes: int = 2**62
     loss: Any = None
@@ -116,6 +118,19 @@ class Facts:
     def scored_for_g(self) -> int:
         """How many scores there are in a batch that only G learns from."""
         return (self.g_batch or self.batch_size) // self.pack
+
+    def refuse_second_derivatives(self, *networks: str, **remedy: Any) -> None:
+        """Refuse a run whose networks, those that are named here, cannot be differentiated twice.
+
+        Raises:
+            Misfit: They are compiled, or one of them has a layer without second derivatives.
+        """
+        if self.compiled:
+            raise Misfit("needs second derivatives, which compiled networks do not have", compile=False, **remedy)
+        for network in networks:
+            if setting := self.once.get(network):
+                reason = f"needs second derivatives, which a {network} with {setting}=true does not have"
+                raise Misfit(reason, **{f"{network}.{setting}": False}, **remedy)
 
     def warn(self, sentence: str) -> None:
         """Report what is allowed but probably unintended, as a predicate whose subject is the part."""

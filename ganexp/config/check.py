@@ -235,6 +235,7 @@ def _with_parts(choices: Choices, facts: Facts, parts: Parts, networks: tuple[nn
         scores=declared_d.output,
         further=None if discriminator is None else declared_d.further,
         maps=declared_d.maps,
+        once={"generator": declared_g.once, "discriminator": declared_d.once},
         terms=len(parts.terms),
         terms_of_d=sum(term.reads_discriminator for term in parts.terms.values()),
         terms_of_output=sum(not term.own for term in parts.terms.values()),

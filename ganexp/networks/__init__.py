@@ -30,6 +30,7 @@ from ganexp.networks.autoencoders import VAE, VQ
 from ganexp.networks.began import BEGANDiscriminator, BEGANGenerator
 from ganexp.networks.biggan import BigGANDiscriminator, BigGANGenerator
 from ganexp.networks.dcgan import DCGANDiscriminator, DCGANGenerator
+from ganexp.networks.dit import DiTDiscriminator, DiTGenerator
 from ganexp.networks.maxout import MaxoutDiscriminator
 from ganexp.networks.minibatch_deviation import MinibatchDeviation
 from ganexp.networks.mlp import MLPDiscriminator, MLPGenerator
@@ -51,6 +52,8 @@ __all__ = [
     "BigGANGenerator",
     "DCGANDiscriminator",
     "DCGANGenerator",
+    "DiTDiscriminator",
+    "DiTGenerator",
     "MLPDiscriminator",
     "MLPGenerator",
     "MaxoutDiscriminator",

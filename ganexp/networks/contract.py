@@ -30,6 +30,7 @@ class Declaration:
         styles: Whether a generator makes its samples from styles, by the methods `styles` and `synthesis`.
         two_way: Whether a generator is two translators, its modules `a_to_b` and `b_to_a`, which map stacks (a, b) to stacks
             (F(b), G(a)): the attribute `two_way`.
+        once: The setting by which it cannot be differentiated twice, the attribute `differentiable_once`; empty if it can.
         draws: Settings that stop it from drawing random numbers in training: the attribute `draws`; empty if it draws none.
     """
 
@@ -44,6 +45,7 @@ class Declaration:
     last_layer: bool
     styles: bool
     two_way: bool
+    once: str
     draws: str
 
 
@@ -62,6 +64,7 @@ def declared(network: nn.Module | Callable[..., nn.Module]) -> Declaration:
         last_layer=hasattr(network, "last_layer"),
         styles=hasattr(network, "styles") and hasattr(network, "synthesis"),
         two_way=bool(getattr(network, "two_way", False)),
+        once=getattr(network, "differentiable_once", ""),
         draws=getattr(network, "draws", "") if isinstance(network, nn.Module) else "",
     )
 

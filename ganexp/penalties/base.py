@@ -70,8 +70,8 @@ class Penalty(Drawing, Part):
             raise Misfit(
                 f"needs a discriminator that returns logit scores, and this one returns {run.scores} scores", penalty=[]
             )
-        if self.differentiates_gradients and run.compiled:
-            raise Misfit("needs second derivatives, which compiled networks do not have", compile=False)
+        if self.differentiates_gradients:
+            run.refuse_second_derivatives("discriminator")
         if self.needs_logits and run.batch_norm:
             run.warn("is meant for a discriminator without batch norm")
 

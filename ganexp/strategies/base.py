@@ -38,8 +38,8 @@ class Strategy(Part):
         g_step(gan, reals)
 
     def check(self, run: Facts) -> None:
-        if self.differentiates_gradients and run.compiled:
-            raise Misfit("needs second derivatives, which compiled networks do not have", compile=False)
+        if self.differentiates_gradients:
+            run.refuse_second_derivatives("generator", "discriminator")
         if self.differentiates_gradients and run.processes > 1:
             reason = f"differentiates gradients, of which each of {run.processes} processes has its share only"
             raise Misfit(reason, strategy="joint")

@@ -6,6 +6,7 @@ from ganexp.terms.cycle import Cycle, Identity
 from ganexp.terms.features import FeatureMatching, Perceptual
 from ganexp.terms.own import KL, Commitment
 from ganexp.terms.pixels import L1, L2
+from ganexp.terms.transport import Transport
 
 __all__ = [
     "ADVERSARIAL",
@@ -23,4 +24,5 @@ __all__ = [
     "Output",
     "Perceptual",
     "Term",
+    "Transport",
 ]

@@ -57,8 +57,8 @@ class LatentStep(Wrapper):
     def check(self, run: Facts) -> None:
         if run.source_shape and self.alpha:
             raise Misfit("moves latents, and these data give G sources", wrapper=[])
-        if run.compiled and self.alpha and self.through:
-            raise Misfit("needs second derivatives, which compiled networks do not have", compile=False, through=False)
+        if self.alpha and self.through:
+            run.refuse_second_derivatives("generator", "discriminator", through=False)
 
     def __call__(self, gan: GAN, reals: Iterator[Batch], *, d_steps: int, g_steps: int) -> None:
         if isinstance(self.alpha, Tensor) or self.alpha:

@@ -129,7 +129,7 @@ def test_junk_is_one_sentence_too(junk):
 HEAVY = {"resnet", "r3gan", "warm_up"}
 """Options that take too long for many combinations; each has tests of its own with every strategy."""
 HEAVY |= {"unet", "resnet_translator", "srresnet", "two_way", "vae", "vq", "pretrain"}  # and those of data with sources
-SMALL = {"mlp": ["width=4", "depth=1"]}
+SMALL = {"mlp": ["width=4", "depth=1"], "dit": ["width=8", "heads=2", "depth=1"]}
 """Settings of networks that make them small; by default a width of 2."""
 
 

@@ -11,6 +11,7 @@ from ganexp.networks import (
     BEGANGenerator,
     DCGANDiscriminator,
     DCGANGenerator,
+    DiTDiscriminator,
     MLPDiscriminator,
     MLPGenerator,
     R3GANDiscriminator,
@@ -124,6 +125,7 @@ def test_energy_gradient_flows_through_the_image_and_its_reconstruction():
         DCGANDiscriminator((1, 32, 32), width=2),
         BEGANDiscriminator((1, 32, 32), width=2),
         R3GANDiscriminator((1, 32, 32), width=2),
+        *(DiTDiscriminator((1, 32, 32), patch=8, width=8, heads=2, block=block) for block in ("dit", "gat")),
         *(ResNetDiscriminator((1, 32, 32), width=1, attention=attention).eval() for attention in (False, True)),
     ],
     ids=lambda made: type(made).__name__,
@@ -142,6 +144,7 @@ def test_images_do_not_see_each_other_in_a_default_discriminator(discriminator):
     [
         (ResNetDiscriminator((1, 32, 32), width=1, attention=True), "linear"),
         (R3GANDiscriminator((1, 16, 16), width=2), "linear"),
+        *((DiTDiscriminator((1, 16, 16), width=8, heads=2, block=block, classes=3), "linear") for block in ("dit", "gat")),
         *((StyleGAN2Discriminator((1, 16, 16), width=2, classes=classes), "end.6") for classes in (0, 3)),
     ],
 )

@@ -14,10 +14,16 @@ NETWORKS = {
     "r3gan": ["generator.width=2", "discriminator.width=2", "dataset.image_size=16"],
     "biggan": ["generator.width=2", "discriminator.width=2", "generator.embedding=3", "dataset.image_size=32", "latent_dim=8"],
     "stylegan2": ["generator.width=4", "discriminator.width=4", "generator.depth=2", "dataset.image_size=16"],
+    "dit": [
+        *(f"{side}.{setting}" for side in ("generator", "discriminator") for setting in ("width=12", "heads=3", "depth=2")),
+        "dataset.image_size=8",
+    ],
 }
 QUICK = [
     ("r3gan", "conditional=true"),
     ("stylegan2", "conditional=true penalty=[r1,path_length] penalty.r1.every=2 channels_last=true"),
+    ("dit", "conditional=true penalty=[r1] strategy=consensus"),
+    ("dit", "conditional=true generator.block=gat discriminator.block=gat penalty=[approx_r1r2,centring] loss=rpgan"),
 ]
 SLOW = [
     ("resnet", "conditional=true precision=bf16"),
@@ -32,6 +38,9 @@ SLOW = [
     ("biggan", "precision=bf16 pack=2 loss=hinge"),
     ("stylegan2", "precision=bf16 augment=ada"),
     ("stylegan2", "strategy=one_stage loss=minimax penalty=[r1,path_length] discriminator.minibatch_deviation=false"),
+    ("dit", "latent_dim=192 generator.z=tokens term=[transport] balance=normalize precision=bf16 accumulate=2"),
+    ("dit", "loss=wgan_gp precision=fp64 pack=2 generator.fused=true"),
+    ("dit", "generator.positions=learned discriminator.positions=learned strategy=unrolled optimizer=muon"),
     ("stylegan2", "accumulate=2 discriminator.minibatch_deviation=false penalty=[path_length]"),
 ]
 
@@ -52,7 +61,7 @@ def test_they_train_and_resume(family, typed):
     begun, whole, resumed = trained(words, 0), trained(words, 3), trained(words, 1, half)
     assert_same(state(resumed), state(whole))
     moved = [(begun.gan.generator, whole.gan.generator), (begun.gan.discriminator, whole.gan.discriminator)]
-    if "conditional=true" in typed and family != "stylegan2":
+    if "conditional=true" in typed and hasattr(whole.gan.discriminator, "projection"):
         moved.append((begun.gan.discriminator.projection, whole.gan.discriminator.projection))
     for before, after in moved:
         assert all(p.isfinite().all() for p in after.parameters())

@@ -56,7 +56,7 @@ def test_every_generator_can_be_exported(tmp_path, name, form):
         shape = source = (6, 32, 32)
         network = kind(source, shape, of=partial(declared("generator", "resnet_translator"), width=8, blocks=1))
     else:
-        network = kind(source or 5, shape, width=8, **({"depth": 2} if name == "unet" else {}))
+        network = kind(source or 5, shape, width=8, **{"unet": {"depth": 2}, "dit": {"depth": 2, "heads": 2}}.get(name, {}))
     G = Trained(network, latent_dim=5, prior="normal", shape=shape, source_shape=source)
     assert export(G, form, tmp_path / f"x{SUFFIXES[form]}") <= 1e-5
 

@@ -17,7 +17,7 @@ from ganexp.losses import Hinge, Minimax, NonSaturating
 from ganexp.networks import VAE, VQ
 from ganexp.sources import LookedAt, Sources
 from ganexp.strategies.base import as_strategy
-from ganexp.terms import KL, L1, L2, Balance, Commitment, FeatureMatching, LastLayer, Normalize, Output, Perceptual
+from ganexp.terms import KL, L1, L2, Balance, Commitment, FeatureMatching, LastLayer, Normalize, Output, Perceptual, Transport
 from ganexp.wrappers import Lookahead, Pretrain
 from tests.composing import every_strategy
 from tests.distributed.forks import several
@@ -447,6 +447,20 @@ def test_kl_is_that_of_normal_distributions():
     expected = torch.distributions.kl_divergence(ours, torch.distributions.Normal(0.0, 1.0)).sum((1, 2, 3)).mean()
     trained(model, strategies.detach, 1, images())
     assert model.meter.read({})["terms/kl"] == pytest.approx(expected.item(), rel=1e-6)
+
+
+def test_transport_is_the_mean_squared_distance_from_z():
+    model = gan({"transport": Transport(weight=0.7)}, sgd=True)
+    model.generator.last = nn.Linear(7, LATENT).double()
+    model.discriminator.first = nn.Linear(2 * LATENT, 8).double()
+    model.optimizer_g.add_param_group({"params": model.generator.last.parameters()})
+    x = next(batches())
+    x.values = torch.randn(BATCH, LATENT, dtype=torch.float64)
+    value = (model.generator(x.source) - x.source).square().mean().item()
+    trained(model, strategies.detach, 1, iter([x]))
+    assert model.meter.read({})["terms/transport"] == pytest.approx(value, rel=1e-12)
+    with pytest.raises(ValueError, match="latent_dim=2"):
+        trained(gan({"transport": Transport()}), strategies.detach, 1)
 
 
 def test_the_noise_of_a_vae_has_its_variance():

@@ -1,6 +1,7 @@
 """The spectrum of the game along a run."""
 
 import logging
+from dataclasses import replace
 
 from ganexp.dynamics import Spectrum, spectrum, still
 from ganexp.facts import Facts, Misfit
@@ -31,9 +32,10 @@ class Dynamics(Callback):
         self.every, self.count, self.products, self.samples = every, count, products, samples
 
     def check(self, run: Facts) -> None:
-        """Refuse a run in several processes."""
+        """Refuse a run in several processes, or of networks without second derivatives, but for compiled ones."""
         if run.processes > 1:
             raise Misfit(f"looks at the game of one process, and there are {run.processes}", every=0)
+        replace(run, compiled=False).refuse_second_derivatives("generator", "discriminator", every=0)
 
     def __call__(self, run: Run) -> Row:
         gan, last = run.gan, run.reals.last
