@@ -55,7 +55,19 @@ ALLOWED = {
     ),
     "data": (
         SPOKEN | {"batch", "documents", "distributed", "ranges", "streams"},
-        FRAMEWORK | {"annotated_types", "torchvision", "PIL", "filelock", "datasets", "pyarrow", "sklearn", "psutil", "tqdm"},
+        FRAMEWORK
+        | {
+            "annotated_types",
+            "torchvision",
+            "PIL",
+            "filelock",
+            "datasets",
+            "pyarrow",
+            "safetensors",
+            "sklearn",
+            "psutil",
+            "tqdm",
+        },
     ),
     "evaluation": (
         SPOKEN | {"batch", "data", "documents", "instruments", "ranges", "streams"},

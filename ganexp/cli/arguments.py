@@ -15,6 +15,7 @@ TASKS = {
     "images": "write samples to files",
     "film": "walk from sample to sample through latent space",
     "neighbours": "draw samples beside the training images that are nearest to them",
+    "latents": "write what an autoencoder makes of the images of its run, for dataset=latents",
     "export": "write the network as TorchScript, torch.export or ONNX, checked against the generator",
     "save": "write a folder to give away: weights as safetensors, settings as JSON, a model card",
 }
@@ -150,6 +151,7 @@ def sample(parser: ArgumentParser) -> None:
         ganexp sample outputs/latest --method rejection --percentile 80  # by what the discriminator takes for real
         ganexp sample outputs/latest --film --tiles 16 --truncation 1
         ganexp sample outputs/latest --neighbours --n 8                 # beside the training images nearest to them
+        ganexp sample outputs/autoencoder --latents --output latents.safetensors
         ganexp sample outputs/latest --export --form onnx               # or torchscript, torch_export
         ganexp sample outputs/latest --save --output shared/digits      # weights, settings and a model card
         ganexp sample hf://owner/name --output samples.png              # from the Hugging Face Hub
@@ -216,6 +218,10 @@ def sample(parser: ArgumentParser) -> None:
     films.add_argument("--tiles", type=_positive, default=16, help="walks beside each other")
     films.add_argument("--per-second", type=_positive, default=20, help="frames in a second")
     films.add_argument("--open", action="store_true", help="end at the last sample; where it began by default")
+    parser.add_argument(
+        "--decode",
+        help="of a generator of latents: what makes pictures of them, a run, or a .pt2 file, which is code; its own by default",
+    )
     parser.add_argument(
         "--enlarge", type=_positive, default=1, help="pixels along the side of each pixel of a grid or a film, for small images"
     )

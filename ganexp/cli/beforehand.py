@@ -27,7 +27,8 @@ GOES_WITH: dict[str, Sequence[str]] = {
     **dict.fromkeys(("format", "shard_size"), ("--images",)),
     **dict.fromkeys(("movie", "way", "frames", "tiles", "per_second", "open"), ("--film",)),
     "enlarge": ("--grid", "--film"),
-    "batch_size": ("--grid", "--images", "--neighbours"),
+    "batch_size": ("--grid", "--images", "--neighbours", "--latents"),
+    "decode": (*SAMPLED, "--save"),
     "nearest": ("--neighbours",),
     **dict.fromkeys(("form", "direction"), ("--export",)),
     "with_discriminator": ("--save",),
@@ -156,6 +157,8 @@ def indices_of(options: Namespace) -> Sequence[int]:
 def result_of(options: Namespace) -> tuple[Path, bool]:
     """Return where the result of `ganexp sample` lies, and whether it is a folder."""
     place = Path("generated") if isinstance(options.run, str) else _inside(options.run, "generated")
+    if options.task == "latents":
+        return options.output or place / "latents.safetensors", False
     if options.task in ("export", "save"):
         truncated = "" if options.truncation is None else f"_truncation{options.truncation}"
         named = "generator" + (f"{truncated}{SUFFIXES[options.form]}" if options.task == "export" else "")

@@ -159,7 +159,7 @@ def trainer_of(
         iterations=config.iterations,
         callbacks=[
             Measures(config.log_every),
-            Samples(config.sample_every),
+            Samples(config.sample_every, dataset.pictures),
             Diagnostics(config.sample_every, held_out),
             *([evaluation] if evaluation else []),
             *([Dynamics(**config.dynamics.model_dump())] if config.dynamics.every else []),

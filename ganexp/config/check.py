@@ -13,6 +13,7 @@ from torch.overrides import TorchFunctionMode
 from ganexp.config import starting
 from ganexp.config.assemble import Parts, networks_of, parts_of, wrapped_strategies
 from ganexp.config.choices import Choices, chosen_by, name_of, said_of
+from ganexp.config.decoders import with_decoder
 from ganexp.config.dry_run import META, Demands, dry_iteration, refuse_too_large, try_networks, try_values
 from ganexp.config.evaluation import EvaluationPlan, plan_evaluation
 from ganexp.config.metrics import measuring, refuse_unknown_metric
@@ -106,6 +107,8 @@ def _checked(values: dict[str, Any], config: Config, trust: Trust, processes: in
             "term_gradients=true takes more than one backward pass, which compiled networks cannot: choose compile=false."
         )
     dataset = choices["dataset"].make()
+    with choices["dataset"].saying():
+        with_decoder(dataset, machine.device)
     facts = facts_of(config, machine, processes, dataset)
     choices["dataset"].ask(dataset.check, facts)
     evaluation = plan_evaluation(choices.of("measure"), config, facts)

@@ -118,8 +118,12 @@ class EvaluationPlan:
     @property
     def features(self) -> list[str]:
         """The features that are asked for, each once."""
-        asked, auto = self.config.evaluation.features, "classifier" if len(self.dataset.shape) == 3 else "raw"
+        asked, auto = self.config.evaluation.features, "classifier" if self._has_images else "raw"
         return [*dict.fromkeys(auto if one == "auto" else one for one in ([asked] if isinstance(asked, str) else asked))]
+
+    @property
+    def _has_images(self) -> bool:
+        return len(self.dataset.shape) == 3 and self.dataset.bounded
 
     @property
     def sees_features(self) -> bool:
@@ -175,7 +179,12 @@ class EvaluationPlan:
                 f"evaluation.features={of_images[0]} needs images, and dataset={name_of(self.config.dataset)} has none: choose "
                 "raw."
             )
-        in_colour, channels = [one for one in asked if one in ("inception", *NETWORKS)], self.dataset.shape[0]
+        if "classifier" in asked and self.sees_features and not self.dataset.bounded:
+            raise UserError(
+                f"evaluation.features=classifier learns classes from images, and dataset={name_of(self.config.dataset)} has "
+                "latents: choose raw, inception or a file."
+            )
+        in_colour, channels = [one for one in asked if one in ("inception", *NETWORKS)], self.dataset.picture_shape[0]
         if in_colour and self.sees_features and channels not in (1, 3):
             raise UserError(
                 f"evaluation.features={in_colour[0]} sees images of 1 or 3 channels, and those of "
@@ -227,7 +236,7 @@ class EvaluationPlan:
 
     def _size_of(self, asked: str) -> int:
         """Return how many features there are at least."""
-        pixels = Raw(self.dataset.shape).size
+        pixels = Raw(self.dataset.picture_shape).size
         if asked == "classifier":
             return min(Classifier.size, pixels)  # auto takes pixels where it knows nothing
         if asked in NETWORKS:
@@ -289,7 +298,7 @@ class EvaluationPlan:
         against = "" if asked.against == "train" else "held-out data"
         try:
             with undisturbed(machine.device):
-                features = self._loaded(machine.device) if self.sees_features else {"raw": Raw(self.dataset.shape)}
+                features = self._loaded(machine.device) if self.sees_features else {"raw": Raw(self.dataset.picture_shape)}
                 how: Any = {"samples": asked.samples, "modes": self.dataset.modes, "optional": self.optional}
                 return Evaluators(self.measures, features, against=against, **how)
         except UserError as error:
@@ -316,7 +325,7 @@ class EvaluationPlan:
                             machine.device,
                             machine.dtype,
                             workers=reals.workers,
-                            derive=compared.dataset.derive,
+                            derive=compared.dataset.pictured,
                         )
                         return values if labels is None else labelled(values, labels)
 
@@ -331,7 +340,7 @@ class EvaluationPlan:
         except OSError as error:
             raise UserError(f"dataset: {error}.") from error
         of: Any = {"samples": asked.samples, "of": asked.of, "standing": asked.standing}
-        return Evaluation(self.config.evaluate_every, evaluator, **of, processes=processes)
+        return Evaluation(self.config.evaluate_every, evaluator, **of, processes=processes, pictures=self.dataset.pictures)
 
     def compared_with(self, reals: Resident | Streamed) -> Compared:
         """Return the data that samples are compared with: the training data, or the held-out data.
@@ -350,6 +359,7 @@ class EvaluationPlan:
         settings = settings_of(self.config.dataset)
         prepared = {name: value for name, value in settings.items() if name not in ("root", "path")}
         said = [VERSION, digest, type(dataset).__qualname__, dataset.shape, sorted(prepared.items()), str(reals.dtype)]
+        said += [dataset.pictured_by] * bool(dataset.pictured_by)
         return Compared(dataset, data, json.dumps(said) if digest else "")
 
     @property
@@ -387,7 +397,7 @@ class EvaluationPlan:
             if self.config.evaluation.features != AUTO:
                 raise UserError(f"{error}: choose evaluation.features=inception, raw or a file") from error
             log.warning("Samples are compared in evaluation.features=raw: %s.", error)
-            return {"raw": Raw(self.dataset.shape)}
+            return {"raw": Raw(self.dataset.picture_shape)}
 
     def _load(self, asked: str, device: torch.device) -> Features:
         dataset = self.dataset
@@ -395,9 +405,9 @@ class EvaluationPlan:
             return NETWORKS[asked].load(asked, weights_folder(self.config.evaluation.feature_weights), device)
         path = self._path_of(asked)
         if path is None:
-            return Raw(dataset.shape) if asked == "raw" else Inception(device)
+            return Raw(dataset.picture_shape) if asked == "raw" else Inception(device)
         if asked != "classifier":
-            return Exported(path, dataset.shape, device)
+            return Exported(path, dataset.picture_shape, device)
         name, classified = self._classified
         train_if_missing(path, classified, name, device)
         classifier = Classifier.load(path, device)

@@ -13,6 +13,7 @@ from ganexp.batch import Batch
 from ganexp.config.assemble import dataset_of, prior_of
 from ganexp.config.check import facts_of
 from ganexp.config.choices import choose, chosen_of, name_of
+from ganexp.config.decoders import with_decoder
 from ganexp.config.evaluation import plan_evaluation
 from ganexp.config.loading import load
 from ganexp.config.parsing import parse
@@ -61,13 +62,13 @@ class RunEvaluator:
         self.processes = processes or Processes()
         self.machine = execution.Machine.resolved(config.device, config.precision)
         self._set_up(config)
-        dataset = dataset_of(choose("dataset", config.dataset), config.seed)
+        dataset = with_decoder(dataset_of(choose("dataset", config.dataset), config.seed), self.machine.device)
         facts = facts_of(config, self.machine, self.processes.count, dataset)
         plan = plan_evaluation(chosen_of(config, "measure"), config, facts)
         if missing := plan.missing():
             raise UserError(" ".join(missing))
         self.shape = facts.shape
-        self.derive = dataset.derive
+        self.pictured, self.shown = dataset.pictured, dataset.picture_shape
         self.reals, self.frequencies = reals_of(config, self.machine, facts.classes, dataset)
         self.reals.close()  # nothing is to be read ahead
         self.looked_at = looked_at_of(dataset, self.reals.data, facts.classes, self.machine) if facts.source_shape else None
@@ -108,8 +109,8 @@ class RunEvaluator:
         if trained.classes != prior.classes:
             raise CheckpointError(f"{path} has {trained.classes} classes, but its data have {prior.classes}")
         samples = self.evaluation.first(network, prior, SHOWN if len(self.shape) == 3 else POINTS)
-        if tuple(samples.shape[1:]) != self.shape:
-            raise CheckpointError(f"{path} makes samples of shape {tuple(samples.shape[1:])}, and its data are {self.shape}")
+        if tuple(samples.shape[1:]) != self.shown:
+            raise CheckpointError(f"{path} makes samples of shape {tuple(samples.shape[1:])}, and its data are {self.shown}")
         return network, prior, samples
 
     def images(self, data: MapStyle[Tensor]) -> EvaluationResult:
@@ -138,7 +139,7 @@ class RunEvaluator:
         return next(self._real_batches())
 
     def _real_batches(self) -> Iterator[Tensor]:
-        return real_batches(self.reals.data, self.machine.device, self.machine.dtype, derive=self.derive)
+        return real_batches(self.reals.data, self.machine.device, self.machine.dtype, derive=self.pictured)
 
     def _result(self, figures: dict[str, float], samples: Tensor) -> EvaluationResult:
         return EvaluationResult(figures, dict(self.evaluator.keys), self.dataset, self.data, samples)

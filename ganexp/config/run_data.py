@@ -10,6 +10,7 @@ from torch.utils.data import Dataset as MapStyle
 from ganexp.batch import Batch
 from ganexp.config.assemble import dataset_of
 from ganexp.config.check import Plan
+from ganexp.config.decoders import with_decoder
 from ganexp.config.evaluation import labels_of
 from ganexp.config.perceiving import distances
 from ganexp.config.schema import Config
@@ -59,7 +60,7 @@ def obtain(plan: Plan, processes: Processes | None = None) -> RunData:
     """
     processes, config, machine = processes or Processes(), plan.config, plan.machine
     execution.set_up(machine, deterministic=config.deterministic, threads=config.threads)
-    dataset = dataset_of(plan.choices["dataset"], config.seed)
+    dataset = with_decoder(dataset_of(plan.choices["dataset"], config.seed), machine.device)
     planned, missing = replace(plan.evaluation, dataset=dataset), list(plan.missing)
     looked_at = None
     try:
@@ -146,7 +147,9 @@ def _refuse_broken(dataset: Dataset, data: torch.Tensor | MapStyle[torch.Tensor]
         )
     if isinstance(data, torch.Tensor) and data.dtype != torch.uint8:
         low, high = data.aminmax()
-        if not data.is_floating_point() or (data.dim() == 4 and not -1.001 <= low <= high <= 1.001):
+        if not dataset.bounded and not (low.isfinite() and high.isfinite()):
+            raise UserError(f"dataset: {name} has loaded numbers that are not finite: make the file anew.")
+        if not data.is_floating_point() or (data.dim() == 4 and dataset.bounded and not -1.001 <= low <= high <= 1.001):
             said = f"{str(data.dtype).removeprefix('torch.')} in [{low:.3g}, {high:.3g}]"
             raise UserError(f"dataset: {name} has loaded {said}: images should be uint8, or floats in [-1, 1].")
     if labels is None:

@@ -77,6 +77,11 @@ def unknown_feature(features: Any) -> str:
     return unknown and f"evaluation.features={unknown} are unknown: choose from {names}, or a file, as in ./{unknown}."
 
 
+def is_code(decoder: Any) -> bool:
+    """Return whether a decoder of latents is a file of `torch.export`, which may contain code, and not a run."""
+    return isinstance(decoder, str) and decoder.endswith(".pt2")
+
+
 class Keys(BaseModel):
     """A model that refuses unknown keys."""
 

@@ -20,6 +20,7 @@ from ganexp.data.feed import Resident, Streamed, feed
 from ganexp.data.hub import Hub
 from ganexp.data.image_folder import ImageFolder
 from ganexp.data.itself import Itself
+from ganexp.data.latents import Decoder, Latents
 from ganexp.data.mixtures import Grid, Ring
 from ganexp.data.of_torch import Torch
 from ganexp.data.pairs import Pairs
@@ -38,6 +39,7 @@ __all__ = [
     "SVHN",
     "CelebA",
     "Dataset",
+    "Decoder",
     "DecodingError",
     "Degraded",
     "Digits",
@@ -47,6 +49,7 @@ __all__ = [
     "Hub",
     "ImageFolder",
     "Itself",
+    "Latents",
     "Pairs",
     "Resident",
     "Ring",

@@ -1,6 +1,7 @@
 """The contract of a dataset."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -29,6 +30,9 @@ class Dataset:
 
     class_names: Sequence[str] = ()
     """What the classes are called, in their order; empty if they have no names."""
+
+    bounded = True
+    """Whether images are in [-1, 1], as pictures are; latents are not."""
 
     strict = True
     """Whether an image that cannot be decoded is refused; a set that is not strict is told to `skip` it."""
@@ -94,6 +98,25 @@ class Dataset:
             batch: Samples as `load` returns them, in [-1, 1], perhaps mirrored, and their labels, on the device.
         """
         return batch
+
+    def pictures(self, samples: Tensor) -> Tensor:
+        """Return what is shown and measured of samples, `(B, *picture_shape)`: themselves, or images that latents stand for."""
+        return samples
+
+    @property
+    def picture_shape(self) -> tuple[int, ...]:
+        """Shape of one of `pictures`."""
+        return self.shape
+
+    @property
+    def pictured_by(self) -> str:
+        """What tells the network that makes `pictures` from any other; empty if there is none."""
+        return ""
+
+    def pictured(self, batch: Batch) -> Batch:
+        """Return what `derive` does, with `pictures` in place of the samples."""
+        batch = self.derive(batch)
+        return replace(batch, values=self.pictures(batch.values))
 
     def labels(self) -> Tensor:
         """Return the class of each sample, `(N,)`, int64, in the order of `load`.

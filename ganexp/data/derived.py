@@ -32,6 +32,8 @@ class Derived(Dataset):
     def __init__(self, of: Dataset, hold_out: HoldOut = 0) -> None:
         if len(of.shape) != 3:
             raise ValueError(f"of should be a data set of images, and the samples of {type(of).__name__} are points")
+        if not of.bounded:
+            raise ValueError(f"of should be a data set of images, and the samples of {type(of).__name__} are latents")
         if of.source_shape:
             raise ValueError(f"of should be a data set without sources, and {type(of).__name__} has its own")
         self.of, self.hold_out = of, hold_out

@@ -81,6 +81,14 @@ class Autoencoder(nn.Module):
         """Map codes `(B, taken, h, w)` to images in [-1, 1]."""
         return self.last(self.decoder(codes)).tanh()
 
+    def latents(self, source: Tensor) -> Tensor:
+        """Map sources to what the decoder is given, `(B, taken, h, w)`, before a codebook rounds it, and without noise."""
+        raise NotImplementedError
+
+    def images(self, latents: Tensor) -> Tensor:
+        """Map what `latents` returns to images in [-1, 1]."""
+        return self.decode(latents)
+
     def with_terms(self, source: Tensor) -> tuple[Tensor, ...]:
         """Map sources to images, followed by one value of each sample for each of `own_terms`, `(B,)`."""
         raise NotImplementedError
@@ -148,6 +156,14 @@ class VQ(Autoencoder):
         commitment = (z - code).square().flatten(1).mean(1)
         return self.decode((z + (code - z).detach()).permute(0, 3, 1, 2)), commitment
 
+    def latents(self, source: Tensor) -> Tensor:
+        """Map sources to vectors of norm 1, `(B, length, h, w)`."""
+        return self.encode(source)[0].permute(0, 3, 1, 2)
+
+    def images(self, latents: Tensor) -> Tensor:
+        """Map vectors, which need not be of norm 1, to images, through the code that is nearest to each."""
+        return self.decode(embedding((latents.permute(0, 2, 3, 1) @ self.book.T).argmax(3), self.book).permute(0, 3, 1, 2))
+
     @torch.no_grad()
     def _see(self, z: Tensor, chosen: Tensor) -> None:
         self.seen_counts.zero_().index_add_(0, chosen, torch.ones_like(z[:, 0]).to(self.counts))
@@ -197,6 +213,10 @@ class VAE(Autoencoder):
     def draws(self) -> str:
         """The setting that stops it from drawing random numbers in training."""
         return "generator.noise=false" if self.noise else ""
+
+    def latents(self, source: Tensor) -> Tensor:
+        """Map sources to the means of their distributions, `(B, length, h, w)`."""
+        return self.to_codes(self.encoder(source)).chunk(2, 1)[0]
 
     def with_terms(self, source: Tensor) -> tuple[Tensor, ...]:
         """Map sources to images and the divergence from N(0, 1), in nats, summed over places and numbers."""

@@ -88,9 +88,7 @@ class Transformer(nn.Module):
             angles = turns(self.grid, width // heads).to(torch.get_default_dtype())
             angles = torch.cat([angles.new_zeros(extra, angles.shape[1]), angles])
         self.register_buffer("angles", angles, persistent=False)
-        self.blocks = nn.ModuleList(
-            TokenBlock(width, heads, block, modulated=modulated, fused=fused) for _ in range(depth)
-        )
+        self.blocks = nn.ModuleList(TokenBlock(width, heads, block, modulated=modulated, fused=fused) for _ in range(depth))
 
     def passed(self, tokens: Tensor, *vector: Tensor) -> Iterator[Tensor]:
         """Yield tokens `(B, T, width)` after each block, under vectors `(B, width)`."""

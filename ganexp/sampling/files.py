@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 from PIL import Image
+from safetensors.torch import save as to_bytes
 from torch import Tensor
 
 from ganexp.data.feed import to_pixels
@@ -91,7 +92,7 @@ class Series:
 
     def _made(self, part: Sequence[int]) -> tuple[np.ndarray, list[int]]:
         z = self._of.latents(part, self._seed, **self._how)
-        return pixels(self._of.generate(z, self._seed)), z.conditions[0].tolist() if z.conditions else []
+        return pixels(self._of.pictures(self._of.generate(z, self._seed))), z.conditions[0].tolist() if z.conditions else []
 
 
 def pixels(samples: Tensor) -> np.ndarray:
@@ -184,6 +185,13 @@ def write_npz(series: Series, indices: Sequence[int], path: Path, *, overwrite: 
                 np.lib.format.write_array(array, np.array(classes))
 
 
+def write_tensors(tensors: dict[str, Tensor], path: Path) -> None:
+    """Write tensors to a `.safetensors` file, whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with atomic_write(path) as file:
+        file.write(to_bytes(tensors))
+
+
 def _refuse_taken(path: Path, overwrite: bool) -> None:
     try:
         refuse_taken(path, overwrite)
@@ -210,8 +218,8 @@ def _claim(folder: Path, described: dict[str, Any], overwrite: bool) -> None:
 
 
 def _refuse_what_is_no_picture(trained: Trained) -> None:
-    if len(trained.shape) != 3 or trained.shape[0] not in (1, 3):
-        what = "×".join(map(str, trained.shape))
+    if len(trained.picture_shape) != 3 or trained.picture_shape[0] not in (1, 3):
+        what = "×".join(map(str, trained.picture_shape))
         raise UserError(f"samples of shape {what} are no pictures, which have 1 or 3 channels: write them with --format npz")
 
 

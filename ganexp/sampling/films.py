@@ -105,7 +105,7 @@ def frames_of(
     points = trained.latents(stops, seed, label=label, truncation=bound)
     given = trained.labels(range(tiles), label)
     latents = walk(points.values.view(-1, tiles, trained.latent_dim), frames, BETWEEN[way], closed=closed)
-    samples = (trained.generate(Batch(z, given), seed) for z in latents)
+    samples = (trained.pictures(trained.generate(Batch(z, given), seed)) for z in latents)
     if len(trained.shape) != 3:
         passed = trained.generate(points, seed)  # so that all frames have the same axes
         return (scatter(None, some, within=passed) for some in samples)

@@ -70,9 +70,8 @@ def save(
     if pictured:
         with atomic_write(folder / PICTURE) as file:
             few = 1 < trained.classes <= MOST_ROWS
-            drawn = (
-                classes_in_rows(trained.sample(8 * trained.classes), trained.classes) if few else image_grid(trained.sample(64))
-            )
+            samples = trained.pictures(trained.sample(8 * trained.classes if few else 64))
+            drawn = classes_in_rows(samples, trained.classes) if few else image_grid(samples)
             Image.fromarray(drawn).save(file, "PNG")
     with atomic_write(folder / CARD) as file:
         told = card(trained, PICTURE if pictured else None, discriminator=bool(further), place=place, licence=licence)

@@ -2,7 +2,7 @@
 
 import hashlib
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -78,6 +78,14 @@ class Trained(nn.Module):
         self.classes = classes
         self.origin = origin or Origin()
         self.source_shape = tuple(source_shape)
+        self.decode: Callable[[Tensor], Tensor] | None = None
+        """Makes images in [-1, 1] of samples that are latents; the commands set it."""
+        self.picture_shape = self.shape
+        """Shape of one of `pictures`."""
+
+    def pictures(self, samples: Tensor) -> Tensor:
+        """Return what is shown of samples: themselves, or what `decode` makes of them."""
+        return samples if self.decode is None else self.decode(samples)
 
     @property
     def device(self) -> torch.device:
@@ -297,6 +305,7 @@ class Truncated(Trained):
             dtype=trained.dtype,
             origin=trained.origin,
         )
+        self.decode, self.picture_shape = trained.decode, trained.picture_shape
 
     @property
     def how(self) -> dict[str, Any]:

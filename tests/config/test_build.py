@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from omegaconf import OmegaConf
@@ -52,6 +53,7 @@ def data(tmp_path, monkeypatch):
         "hub": lambda: write_folder("hub/train"),
         "pairs": lambda: [write_folder(one) for one in ("a", "b")],
         "unpaired": lambda: [write_folder(one) for one in ("a", "b")],
+        "latents": lambda: np.save(tmp_path / "z.npy", 3 * torch.randn(9, 5, 4, 6).numpy()),
     }
     further = {
         "image_folder": [f"dataset.path={tmp_path}/images", "dataset.image_size=32"],
@@ -60,6 +62,7 @@ def data(tmp_path, monkeypatch):
         "hub": [f"dataset.path={tmp_path}/hub", "dataset.image_size=32"],
         "pairs": [f"dataset.sources={tmp_path}/a", f"dataset.targets={tmp_path}/b", "dataset.image_size=32"],
         "unpaired": [f"dataset.a={tmp_path}/a", f"dataset.b={tmp_path}/b", "dataset.image_size=32"],
+        "latents": [f"dataset.path={tmp_path}/z.npy"],
         "torch": ["dataset.dataset._target_=tests.data.own.Own"],
     }
 

@@ -10,10 +10,13 @@ import torch
 from PIL import Image
 from tqdm import tqdm
 
+from ganexp.batch import Batch
 from ganexp.cli.beforehand import indices_of, result_of
 from ganexp.cli.commands.held_out import picture, translated
 from ganexp.cli.launching import joined
+from ganexp.config.decoders import autoencoder, show_pictures
 from ganexp.config.loading import load, load_discriminator, load_pair, set_of
+from ganexp.data.feed import to_range
 from ganexp.distributed.processes import Processes
 from ganexp.documents import atomic_write
 from ganexp.evaluation.evaluator import real_batches
@@ -22,7 +25,7 @@ from ganexp.facts import UserError
 from ganexp.logging.pictures import MOST_ROWS, beside_the_nearest, classes_in_rows, image_grid, scatter
 from ganexp.printable import printable
 from ganexp.sampling import Langevin, Rejection, Trained, exporting, saved
-from ganexp.sampling.files import Series, write_npz, write_pngs, write_shards
+from ganexp.sampling.files import Series, write_npz, write_pngs, write_shards, write_tensors
 from ganexp.sampling.films import frames_of, write_film
 
 
@@ -60,6 +63,7 @@ def grid(generator: Trained, options: argparse.Namespace) -> Path:
     samples = torch.cat([*generator.batches(indices, options.seed, batch_size=options.batch_size, **_how(options))])
     if not images:
         return _save_picture(scatter(None, samples), path)
+    samples = generator.pictures(samples)
     if rows > 1 and names:
         print(f"Rows: {', '.join(printable(names[index % rows]) for index in indices[:rows])}")
     return _save_picture(_enlarged(classes_in_rows(samples, rows) if rows > 1 else image_grid(samples), options.enlarge), path)
@@ -117,13 +121,35 @@ def neighbours(generator: Trained, options: argparse.Namespace) -> Path:
     else:
         samples = torch.cat([*generator.batches(indices, options.seed, batch_size=options.batch_size, **_how(options))]).cpu()
     dataset, data = set_of(generator, trust=options.trust)
-    reals = real_batches(data, dtype=samples.dtype, derive=dataset.derive)
-    distances, found = nearest(samples, reals, lambda images: images.flatten(1), options.nearest)
+    samples = generator.pictures(samples.to(generator.device)).cpu()
+    reals = map(generator.pictures, real_batches(data, generator.device, samples.dtype, derive=dataset.derive))
+    distances, found = nearest(samples, (one.cpu() for one in reals), lambda images: images.flatten(1), options.nearest)
     pixels = samples[0].numel() ** 0.5
     print("index  distance to the nearest, per pixel (root mean square, of a range of 2)")
     for index, distance in zip(indices, distances[:, 0].tolist(), strict=True):
         print(f"{index:5d}  {distance / pixels:.4f}")
     return _save_picture(beside_the_nearest(samples, found), path)
+
+
+def latents(generator: Trained, options: argparse.Namespace) -> Path:
+    """Write what an autoencoder makes of the images that its run was trained on, with their labels, for dataset=latents."""
+    path, _ = result_of(options)
+    network: Any = autoencoder(options.run, options.device, trust=options.trust, averaged=not options.plain_weights).network
+    dataset, data = set_of(generator, trust=options.trust)
+    parts = torch.arange(len(data)).split(options.batch_size)  # type: ignore[arg-type]  # those of `set_of` have a length
+    made = []
+    with torch.no_grad(), tqdm(total=len(parts), unit="batch", disable=None, leave=False) as bar:
+        for part in parts:
+            images = data[part] if isinstance(data, torch.Tensor) else torch.stack([data[int(i)] for i in part])
+            batch = dataset.derive(Batch(to_range(images.to(generator.device), torch.float32)))
+            made.append(network.latents(batch.values if batch.source is None else batch.source).cpu())
+            bar.update()
+    stored = {"latents": torch.cat(made).contiguous()} | ({"labels": dataset.labels()} if dataset.classes else {})
+    write_tensors(stored, path)
+    scale = 1 / float(stored["latents"].double().std())
+    print(f"{'×'.join(map(str, stored['latents'].shape))} numbers of standard deviation {1 / scale:.4g}: train on them by")
+    print(f"  dataset=latents dataset.path={path} dataset.decode={options.run} dataset.scale={scale:.4g}")
+    return path
 
 
 def export(generator: Trained, options: argparse.Namespace) -> Path:
@@ -154,14 +180,19 @@ def save(generator: Trained, options: argparse.Namespace) -> Path:
 def _loaded(options: argparse.Namespace) -> Trained:
     how = {"trust": options.trust, "device": options.device, "averaged": not options.plain_weights}
     how["standing"] = options.standing
-    if options.method is None:
-        return load(options.run, **how)
+    generator: Trained
     try:
-        if options.method == "rejection":
-            return Rejection(*load_pair(options.run, **how), percentile=options.percentile)
-        return Langevin(*load_pair(options.run, **how), steps=options.steps, step_size=options.step_size)
+        if options.method is None:
+            generator = load(options.run, **how)
+        elif options.method == "rejection":
+            generator = Rejection(*load_pair(options.run, **how), percentile=options.percentile)
+        else:
+            generator = Langevin(*load_pair(options.run, **how), steps=options.steps, step_size=options.step_size)
     except ValueError as error:
         raise UserError(str(error)) from error
+    if options.task not in ("export", "latents"):
+        show_pictures(generator, options.decode)
+    return generator
 
 
 def _refuse_latents(options: argparse.Namespace) -> None:
@@ -178,7 +209,7 @@ INSTEAD = {
     "film": "ganexp translate RUN FOLDER --output OUT translates the frames of a film",
 }
 """What takes the place of a task, for a translator."""
-TASKS = {task.__name__: task for task in (grid, images, film, neighbours, export, save)}
+TASKS = {task.__name__: task for task in (grid, images, film, neighbours, latents, export, save)}
 
 
 def _how(options: argparse.Namespace) -> dict[str, Any]:

@@ -46,6 +46,7 @@ class Evaluation(Callback):
         standing: How many batches of 250 to recompute batch norm's statistics from; 0 keeps the running ones of training.
         processes: All processes of the run. If there are several, only an `UserError` does not end the training, since
             the others would wait for the one that goes on.
+        pictures: What is measured of samples: `Dataset.pictures`.
     """
 
     def __init__(
@@ -57,7 +58,9 @@ class Evaluation(Callback):
         of: Of = "average",
         standing: int = 0,
         processes: Processes | None = None,
+        pictures: Callable[[Tensor], Tensor] = lambda samples: samples,
     ) -> None:
+        self.pictures = pictures
         self.every, self.evaluate, self.samples, self.of, self.standing = every, evaluate, samples, of, standing
         self.processes = processes or Processes()
         self.failures = FAILURES if self.processes.count == 1 else (UserError,)
@@ -81,11 +84,11 @@ class Evaluation(Callback):
             generator = standing(generator, prior, self.standing)
             latents = prior.in_batches(self.samples, BATCH)
             if self.processes.count == 1:
-                return self.evaluate(_labelled(generator, z) for z in latents)
+                return self.evaluate(self._made(generator, z) for z in latents)
             if not isinstance(self.evaluate, Evaluators):
                 raise TypeError("several processes need ganexp.evaluation.Evaluators to evaluate with")
             extract, compare = self.evaluate.extract, self.evaluate.compare
-            batches = self.processes.each(lambda z: extract(_labelled(generator, z)), latents)
+            batches = self.processes.each(lambda z: extract(self._made(generator, z)), latents)
             if self.processes.is_main:
                 return compare([one.to(prior.device) for one in seen] for seen in batches)
             for _ in batches:  # it yields none here, but this process does its share
@@ -93,9 +96,14 @@ class Evaluation(Callback):
             return {}
 
     def first(self, generator: nn.Module, prior: Prior, n: int) -> Tensor:
-        """Return the first samples that `figures` measures, at most `n`."""
+        """Return the first samples that `figures` measures, at most `n`, as they are measured."""
         with looking(prior, generator):
-            return made(standing(generator, prior, self.standing), next(iter(prior.in_batches(self.samples, BATCH))))[:n]
+            z = next(iter(prior.in_batches(self.samples, BATCH)))
+            return self._made(standing(generator, prior, self.standing), z).values[:n]
+
+    def _made(self, generator: nn.Module, z: Batch) -> Batch:
+        """Return what is measured of the samples that a generator makes from latents, with their labels."""
+        return replace(z, values=self.pictures(made(generator, z)), source=z.values)
 
 
 def standing(generator: nn.Module, prior: Prior, batches: int) -> nn.Module:
@@ -117,8 +125,3 @@ def standing(generator: nn.Module, prior: Prior, batches: int) -> nn.Module:
     for z in prior.standing(batches * BATCH).split(BATCH):
         made(generator, z.map(lambda one: one.to(device)))
     return generator.eval()
-
-
-def _labelled(generator: nn.Module, z: Batch) -> Batch:
-    """Return the samples that a generator makes from latents, with their labels."""
-    return replace(z, values=made(generator, z), source=z.values)

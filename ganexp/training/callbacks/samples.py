@@ -1,5 +1,7 @@
 """Pictures of a generator's samples, always from the same latents."""
 
+from collections.abc import Callable
+
 import numpy as np
 import torch
 from torch import Tensor, nn
@@ -20,27 +22,40 @@ class Samples(Callback):
     """Draws samples, and an autoencoder's reconstructions, if there is a logger for them.
 
     The first picture is of iteration 0, and comes with one of real images; pictures of points always show real ones too.
+
+    Args:
+        every: The interval in iterations.
+        pictures: What is shown of samples: `Dataset.pictures`.
     """
 
-    def __init__(self, every: int = 500) -> None:
-        self.every = every
+    def __init__(self, every: int = 500, pictures: Callable[[Tensor], Tensor] = lambda samples: samples) -> None:
+        self.every, self.pictures = every, pictures
 
     def before(self, run: Run) -> Row:
         if not self.every or not run.loggers:
             return {}
         row, reals = self(run), run.reals.shown()
         if reals.dim() == 4:
-            row["real"] = Picture(image_grid(reals[: 8 * COLUMNS], columns=COLUMNS), f"{PICTURES}/real.png")
+            with torch.no_grad():
+                shown = self.pictures(reals[: 8 * COLUMNS])
+            row["real"] = Picture(image_grid(shown, columns=COLUMNS), f"{PICTURES}/real.png")
         return row
 
     def __call__(self, run: Run) -> Row:
         if not run.loggers:
             return {}
-        gan = run.gan
-        return {**draw(run.step.average.generator, gan.discriminator, gan.prior, run.reals.shown(), run.iteration)}
+        gan, seen = run.gan, run.reals.shown()
+        return {**draw(run.step.average.generator, gan.discriminator, gan.prior, seen, run.iteration, self.pictures)}
 
 
-def draw(generator: nn.Module, discriminator: nn.Module, prior: Prior, reals: Tensor, iteration: int) -> dict[str, Picture]:
+def draw(
+    generator: nn.Module,
+    discriminator: nn.Module,
+    prior: Prior,
+    reals: Tensor,
+    iteration: int,
+    shown: Callable[[Tensor], Tensor] = lambda samples: samples,
+) -> dict[str, Picture]:
     """Draw samples, and reconstructions beside their inputs if the discriminator makes any.
 
     Samples that are made from sources are shown between their sources and their targets, if these are known; of two directions,
@@ -61,9 +76,9 @@ def draw(generator: nn.Module, discriminator: nn.Module, prior: Prior, reals: Te
                 two_way = declared(generator).two_way
                 pictures["samples"] = translations(few.values, images[:MOST_SOURCES], few.target, two_way=two_way)
             else:
-                pictures["samples"] = image_grid(images, columns=COLUMNS)
+                pictures["samples"] = image_grid(shown(images), columns=COLUMNS)
             reconstruct = declared(discriminator).reconstruct
             if reconstruct:
-                shown = torch.cat([reals[:16], images[:16]])
-                pictures["reconstructions"] = side_by_side(shown, reconstruct(shown))
+                inputs = torch.cat([reals[:16], images[:16]])
+                pictures["reconstructions"] = side_by_side(shown(inputs), shown(reconstruct(inputs)))
     return {key: Picture(image, f"{PICTURES}/{key}_{iteration:07d}.png") for key, image in pictures.items()}

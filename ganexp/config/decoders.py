@@ -1,0 +1,122 @@
+"""What makes images of latents, and latents of images: autoencoders of ganexp, and files of torch.export."""
+
+import hashlib
+import logging
+import os
+from pathlib import Path
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor
+
+from ganexp.config.loading import load
+from ganexp.config.parsing import shown
+from ganexp.config.schema import is_code
+from ganexp.data import Dataset, Latents
+from ganexp.data.latents import AT_ONCE
+from ganexp.evaluation.features import opened
+from ganexp.facts import Misfit, UserError
+from ganexp.printable import one_line, printable
+from ganexp.sampling import Trained
+
+log = logging.getLogger(__name__)
+OfData = TypeVar("OfData", bound=Dataset)
+
+
+class NetworkDecoder:
+    """A network that maps latents to images, tried on latents of 0.
+
+    Args:
+        network: Maps `(B, C, H, W)` to images `(B, 1 or 3, H', W')` in [-1, 1].
+        shape: Of a latent.
+        device: Where it runs.
+        digest: As in `Decoder`.
+
+    Raises:
+        ValueError: It does not.
+    """
+
+    def __init__(self, network: Any, shape: tuple[int, ...], device: torch.device, digest: str) -> None:
+        self.network, self.digest = network, digest
+        try:
+            made = self(torch.zeros(2, *shape, device=device))
+        except Exception as error:  # what a network raises for a strange shape has no common type
+            said = "×".join(map(str, shape))
+            raise ValueError(f"makes no images of latents of shape {said} ({one_line(error)})") from None
+        if made.dim() != 4 or made.shape[0] != 2 or made.shape[1] not in (1, 3):
+            raise ValueError(f"makes {tuple(made.shape)} of two latents, and not two images of 1 or 3 channels")
+        self.shape = tuple(made.shape[1:])
+
+    @torch.no_grad()
+    def __call__(self, latents: Tensor) -> Tensor:
+        """Map latents to images in [-1, 1], in single precision."""
+        made: Tensor = self.network(latents.float())
+        return made.to(latents.dtype).clamp(-1, 1)
+
+
+def with_decoder(dataset: OfData, device: torch.device) -> OfData:
+    """Return a data set with the decoder that it names, if it names one.
+
+    Raises:
+        Misfit: There is no such decoder, or it is of other latents.
+    """
+    if isinstance(dataset, Latents) and dataset.decode:
+        dataset.decoder = decoder_at(dataset.decode, dataset.shape, device)
+    return dataset
+
+
+def decoder_at(place: str, shape: tuple[int, ...], device: torch.device) -> NetworkDecoder:
+    """Return the decoder of latents of a shape: a `.pt2` file of torch.export, whose code runs, or an autoencoder of ganexp.
+
+    Raises:
+        Misfit: There is none, or it is of other latents.
+    """
+    try:
+        if not is_code(place):
+            trained = autoencoder(place, device)
+            network, digest = trained.network.images, trained.digest
+        else:
+            path = Path(os.path.expanduser(place))
+            digest, network = hashlib.sha256(path.read_bytes()).hexdigest(), opened(path, device)
+    except Exception as error:  # what torch raises for an arbitrary file has no common type
+        raise Misfit(f"has decode={printable(place)}, which cannot be used ({one_line(error)})", decode=None) from None
+    try:
+        return NetworkDecoder(network, shape, device, digest)
+    except ValueError as error:
+        raise Misfit(f"has decode={printable(place)}, which {error}", decode=None) from None
+
+
+def show_pictures(trained: Trained, place: str | None) -> None:
+    """Have a generator of latents show pictures of them, by a decoder that is named, or else by the run that its data name.
+
+    A file of torch.export that only the generator names is not opened, since it may be anyone's.
+
+    Raises:
+        UserError: There is no such decoder, or it is of other latents.
+    """
+    node = trained.origin.dataset
+    recorded = node.get("decode")
+    if place is None and (not isinstance(recorded, str) or is_code(recorded)):
+        if recorded is not None:
+            log.warning("Its latents are decoded by %s, which is code: say --decode FILE for pictures.", shown(recorded))
+        return
+    scale = node.get("scale", 1.0)
+    try:
+        decoder = decoder_at(str(place or recorded), trained.shape, trained.device)
+    except Misfit as error:
+        raise UserError(f"the generator makes latents, and {error.reason}: say where a decoder is with --decode") from None
+    trained.decode = lambda samples: torch.cat([decoder(part / scale) for part in samples.split(AT_ONCE)])
+    trained.picture_shape = decoder.shape
+
+
+def autoencoder(place: str | Path, device: torch.device | str, **how: Any) -> Trained:
+    """Load a generator that is an autoencoder, with the methods `latents` and `images`.
+
+    Raises:
+        UserError: It cannot be loaded, or is none.
+    """
+    trained = load(os.path.expanduser(str(place)), device=device, **how)
+    if not hasattr(trained.network, "images") or not hasattr(trained.network, "latents"):
+        raise UserError(f"{place} holds no autoencoder: name a run with generator=vae or vq")
+    trained.network.to(device, torch.float32)
+    return trained

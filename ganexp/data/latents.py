@@ -1,0 +1,188 @@
+"""Latents of images, as an autoencoder has made them, read from a file of arrays."""
+
+import functools
+import math
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any, Protocol
+
+import numpy as np
+import torch
+from annotated_types import Gt
+from torch import Tensor
+
+from ganexp.batch import Batch
+from ganexp.data.dataset import Dataset
+from ganexp.data.digest import of_data
+from ganexp.facts import Facts, Misfit
+from ganexp.printable import printable
+from ganexp.ranges import checked
+
+LATENTS, LABELS = "latents", "labels"
+"""The names of the arrays in a .safetensors file. Without such names, its only array of floats is that of the latents."""
+FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+AT_ONCE = 32
+"""How many latents are decoded at a time."""
+
+
+class Decoder(Protocol):
+    """Makes images of latents."""
+
+    shape: tuple[int, ...]
+    """Of an image, `(C, H, W)`."""
+    digest: str
+    """What tells it from any other."""
+
+    def __call__(self, latents: Tensor) -> Tensor:
+        """Map latents as they are in the file, `(B, C, H, W)`, to images in [-1, 1]."""
+
+
+class Latents(Dataset):
+    """Arrays of floats `(N, C, H, W)` in a `.npy` or `.safetensors` file, mapped into memory; nothing in it is executed.
+
+    Networks see them multiplied by `scale`. Pictures and measures see what the decoder makes of them, divided by it again;
+    without a decoder, the first channel as if it were an image.
+
+    Args:
+        path: The file. In a `.safetensors` file, the array `latents` or the only one of floats, and perhaps `labels`.
+        labels: A `.npy` file of integers `(N,)`, the classes; values that occur are numbered from 0 on.
+        shape: Of one sample, which each array is brought to, row by row; that of the file otherwise.
+        scale: What latents are multiplied by.
+        decode: Where the decoder is. The data set only knows the place: whoever makes it sets `decoder`.
+
+    Raises:
+        ValueError: A file holds something else.
+        OSError: A file cannot be read.
+    """
+
+    bounded = False
+
+    @checked
+    def __init__(
+        self,
+        path: str,
+        *,
+        labels: str | None = None,
+        shape: tuple[int, ...] | None = None,
+        scale: Annotated[float, Gt(0)] = 1.0,
+        decode: str | None = None,
+    ) -> None:
+        self.path, self.scale, self.decode = path, scale, decode
+        self.decoder: Decoder | None = None
+        stored = self._stored[LATENTS]()
+        self._refuse(stored.dtype in FLOATS, "path", path, "floats", stored)
+        own = tuple(stored.shape[1:])
+        self.shape = own if shape is None else tuple(shape)
+        if shape is not None and math.prod(own) != math.prod(shape):
+            raise ValueError(f"shape={_times(shape)} has other numbers than the arrays in {printable(path)}, {_times(own)}")
+        self._refuse(len(self.shape) == 3 and stored.numel() > 0, "path", path, "arrays (N, C, H, W), or a shape", stored)
+        self._length = len(stored)
+        self._of_labels = labels if labels is not None else path if LABELS in self._stored else None
+        if self._of_labels is not None:
+            self._numbered  # noqa: B018 (mistakes are reported now)
+
+    def check(self, run: Facts) -> None:
+        super().check(run)
+        if run.flip:
+            raise Misfit("has latents, and a mirrored latent is not that of a mirrored image", flip=False)
+
+    def load(self) -> Tensor:
+        return self._stored[LATENTS]().view(self._length, *self.shape)
+
+    def derive(self, batch: Batch) -> Batch:
+        return batch if self.scale == 1 else Batch(batch.values * self.scale, batch.conditions)
+
+    def pictures(self, samples: Tensor) -> Tensor:
+        if self.decoder is None:
+            return samples
+        return torch.cat([self.decoder(part / self.scale) for part in samples.split(AT_ONCE)])
+
+    @property
+    def picture_shape(self) -> tuple[int, ...]:
+        return self.shape if self.decoder is None else self.decoder.shape
+
+    @property
+    def pictured_by(self) -> str:
+        return "" if self.decoder is None else self.decoder.digest
+
+    @property
+    def classes(self) -> int:  # type: ignore[override]  # read from a file
+        """How many values the labels have."""
+        return 0 if self._of_labels is None else len(self._numbered[0])
+
+    @property
+    def class_names(self) -> list[str]:  # type: ignore[override]
+        """The values."""
+        return [] if self._of_labels is None else [str(one) for one in self._numbered[0].tolist()]
+
+    def labels(self) -> Tensor:
+        if self._of_labels is None:
+            raise ValueError(f"{printable(self.path)} has no labels: name a file of them with dataset.labels=…")
+        return self._numbered[1]
+
+    def digest(self) -> str:
+        return of_data(self.load())
+
+    @functools.cached_property
+    def _stored(self) -> dict[str, Callable[[], Tensor]]:
+        return {LATENTS: functools.partial(_array, self.path)} if self.path.endswith(".npy") else _tensors(self.path)
+
+    @functools.cached_property
+    def _numbered(self) -> tuple[Tensor, Tensor]:
+        place = str(self._of_labels)
+        read = self._stored[LABELS]() if place == self.path else _array(place)
+        whole = not read.is_floating_point() and read.dtype != torch.bool and read.shape == (self._length,)
+        self._refuse(whole, "labels", place, f"{self._length} integers, one for each latent", read)
+        values, numbers = read.long().unique(return_inverse=True)
+        return values, numbers
+
+    def _refuse(self, fits: bool, key: str, place: str, wanted: str, found: Tensor) -> None:
+        if not fits:
+            held = f"{str(found.dtype).removeprefix('torch.')} of shape {_times(found.shape)}"
+            raise ValueError(f"{key}={printable(place)} should hold {wanted}, and holds {held}")
+
+
+def _times(shape: Any) -> str:
+    return "×".join(map(str, shape)) or "()"
+
+
+def _array(path: str) -> Tensor:
+    """Map an array of a `.npy` file into memory."""
+    try:
+        array = np.load(_file(path), mmap_mode="c", allow_pickle=False)
+        return torch.from_numpy(array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("=")))
+    except (ValueError, TypeError, EOFError) as error:  # broken, a pickle, or no numbers
+        raise ValueError(f"{printable(path)} is no .npy file of numbers ({str(error)[:200]})") from None
+
+
+def _tensors(path: str) -> dict[str, Callable[[], Tensor]]:
+    """Return how the latents, and the labels, if there are any, are read from a `.safetensors` file."""
+    import safetensors
+
+    place = _file(path)
+    try:
+        with safetensors.safe_open(place, "pt") as file:
+            names = [*file.keys()]
+            floats = [one for one in names if file.get_slice(one).get_dtype() in ("F16", "BF16", "F32", "F64")]
+    except safetensors.SafetensorError as error:
+        raise ValueError(f"{printable(path)} is no .npy or .safetensors file ({str(error)[:200]})") from None
+
+    def read(name: str) -> Tensor:
+        with safetensors.safe_open(place, "pt") as file:
+            found: Tensor = file.get_tensor(name)
+            return found
+
+    chosen = LATENTS if LATENTS in names else floats[0] if len(floats) == 1 else None
+    if chosen is None:
+        listed = printable(", ".join(names[:10])) or "none"
+        raise ValueError(f"{printable(path)} should hold an array called {LATENTS}, or one of floats alone, and has {listed}")
+    return {LATENTS: functools.partial(read, chosen)} | {one: functools.partial(read, one) for one in names if one == LABELS}
+
+
+def _file(path: str) -> Path:
+    """Return a path, if it is that of a file."""
+    place = Path(os.path.expanduser(path))
+    if not place.is_file():  # a pipe would be waited for
+        raise FileNotFoundError(f"there is no file {printable(path)}: correct the path")
+    return place

@@ -1,0 +1,247 @@
+"""Latents of images: read from files, decoded for pictures and measures, and made by an autoencoder of ganexp."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from safetensors.torch import load_file, save_file
+from torch import nn
+
+from ganexp import build, load
+from ganexp.batch import Batch
+from ganexp.config.check import check
+from ganexp.config.decoders import with_decoder
+from ganexp.config.loading import set_of
+from ganexp.config.untrusted import checked, is_typed_again
+from ganexp.data import Latents, default_folder, load_cached
+from ganexp.facts import Facts, Misfit, UserError
+from ganexp.sampling.files import pixels
+from tests.calling import call
+from tests.composing import composed
+
+CPU = torch.device("cpu")
+N = 12
+
+
+def drawn(*shape):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(0))
+
+
+@pytest.fixture
+def path(tmp_path):
+    np.save(tmp_path / "z.npy", drawn(N, 5, 4, 6).numpy())
+    return str(tmp_path / "z.npy")
+
+
+def test_latents_of_any_channels_and_range_are_fed_as_they_are_times_their_scale(path, tmp_path):
+    z, labels = 3 * drawn(N, 5, 4, 6), torch.tensor([7, 3, 3] * 4)
+    np.save(tmp_path / "y.npy", labels.numpy())
+    save_file({"latents": z.half(), "labels": labels, "beside": z}, tmp_path / "z.safetensors")
+    save_file({"only": z.double(), "numbers": labels}, tmp_path / "w.safetensors")
+    np.save(path, z.numpy().astype(">f4"))
+    files = {"z.npy": z, "z.safetensors": z.half().float(), "w.safetensors": z}
+    for name, expected in files.items():
+        settings = {"labels": str(tmp_path / "y.npy")} if name == "z.npy" else {}
+        dataset = Latents(str(tmp_path / name), scale=0.25, **settings)
+        assert (dataset.shape, dataset.picture_shape) == ((5, 4, 6), (5, 4, 6))
+        data = load_cached(dataset, default_folder())
+        assert torch.equal(dataset.derive(Batch(data.float())).values, 0.25 * expected)
+        assert dataset.classes == (0 if name.startswith("w") else 2)
+        if dataset.classes:
+            assert dataset.class_names == ["3", "7"]
+            assert torch.equal(dataset.labels(), torch.tensor([1, 0, 0] * 4))
+    assert Latents(path, shape=(4, 5, 6)).load().shape == (N, 4, 5, 6)
+    assert Latents(path).digest() != Latents(str(tmp_path / "z.safetensors")).digest()
+
+
+class Harmful:
+    def __reduce__(self):
+        return (pytest.fail, ("a file was executed",))
+
+
+@pytest.mark.parametrize(
+    ("array", "settings"),
+    [
+        (np.zeros((3, 4, 8, 8), np.uint8), {}),
+        (np.zeros((3, 64), np.float32), {}),
+        (np.zeros((0, 4, 8, 8), np.float32), {}),
+        (np.zeros((3, 4, 8, 8), np.float32), {"shape": (4, 8, 9)}),
+        (np.zeros((3, 4, 8, 8), np.complex64), {}),
+        (np.array([Harmful()], object), {}),
+        (np.array(["text"]), {}),
+        (b"", {}),
+        (b"anything", {}),
+    ],
+    ids=["integers", "vectors", "none", "other shape", "complex", "pickle", "text", "empty", "broken"],
+)
+def test_what_are_no_latents_is_refused_before_a_run(tmp_path, array, settings):
+    path = tmp_path / "z.npy"
+    path.write_bytes(array) if isinstance(array, bytes) else np.save(path, array)
+    with pytest.raises(ValueError, match=r"z\.npy"):
+        Latents(str(path), **settings)
+    with pytest.raises(UserError, match=r"\Adataset=latents"):
+        check(composed("dataset=latents", f"dataset.path={path}", *(f"dataset.shape={[*s]}" for s in settings.values())))
+
+
+def test_files_that_are_missing_or_of_several_arrays_and_labels_of_other_samples_are_refused(path, tmp_path):
+    with pytest.raises(OSError, match="no file"):
+        Latents(str(tmp_path / "nowhere.npy"))
+    with pytest.raises(ValueError, match=r"no \.npy or \.safetensors"):
+        Latents(__file__)
+    save_file({"a": drawn(2, 1, 4, 4), "b": drawn(2, 1, 4, 4)}, tmp_path / "two.safetensors")
+    with pytest.raises(ValueError, match="latents"):
+        Latents(str(tmp_path / "two.safetensors"))
+    for labels in (np.zeros(N - 1, int), np.zeros(N), np.zeros((N, 1), int)):
+        np.save(tmp_path / "y.npy", labels)
+        with pytest.raises(ValueError, match="labels"):
+            Latents(path, labels=str(tmp_path / "y.npy"))
+    with pytest.raises(ValueError, match="labels"):
+        Latents(path).labels()
+    np.save(path, np.full((N, 1, 4, 4), np.nan, np.float32))
+    words = ["dataset=latents", f"dataset.path={path}", "generator=mlp", "discriminator=mlp", "logger=[]", "batch_size=4"]
+    with pytest.raises(UserError, match="finite"):
+        build(composed(*words))
+
+
+@pytest.mark.parametrize("typed", ["flip=true", "evaluate_every=5 evaluation.features=classifier", "conditional=true"])
+def test_what_has_no_meaning_for_latents_is_refused(path, typed):
+    words = ["dataset=latents", f"dataset.path={path}", "generator=mlp", "discriminator=mlp", "logger=[]"]
+    check(composed(*words))
+    with pytest.raises(UserError, match=r"latents|labels"):
+        check(composed(*words, *typed.split()))
+    with pytest.raises(UserError, match="latents"):
+        check(composed("dataset=self", "dataset@dataset.of=latents", f"dataset.of.path={path}", "generator=vae", "logger=[]"))
+
+
+class Twice(nn.Module):
+    """Makes grey images of twice the sides."""
+
+    def forward(self, z):
+        return z[:, :1].repeat_interleave(2, 2).repeat_interleave(2, 3).tanh()
+
+
+@pytest.fixture
+def exported(tmp_path):
+    z = torch.zeros(2, 5, 4, 6)
+    program = torch.export.export(Twice(), (z,), dynamic_shapes=({0: torch.export.Dim.DYNAMIC},))
+    torch.export.save(program, tmp_path / "decoder.pt2")
+    return str(tmp_path / "decoder.pt2")
+
+
+def test_a_file_of_torch_export_decodes(path, exported):
+    dataset = with_decoder(Latents(path, scale=0.5, decode=exported), CPU)
+    z = dataset.derive(Batch(dataset.load())).values
+    torch.testing.assert_close(dataset.pictures(z), Twice()(2 * z))
+    assert dataset.picture_shape == (1, 8, 12)
+    torch.testing.assert_close(dataset.pictured(Batch(dataset.load())).values, Twice()(dataset.load()))
+
+
+def test_code_is_opened_for_those_alone_who_name_it(exported):
+    values = {"dataset": {"_target_": "ganexp.data.Latents", "path": "z.npy", "decode": exported}}
+    with pytest.raises(UserError, match=r"dataset\.decode=.*run code"):
+        checked(values, "anyone's")
+    assert checked(values, "anyone's", typed=["dataset.decode"])
+    assert checked(values, "my own", trust=None)
+    assert checked({"dataset": values["dataset"] | {"decode": "outputs/run"}}, "anyone's")
+    assert is_typed_again(f"dataset.decode={exported}")
+    assert not is_typed_again("dataset.decode=outputs/run")
+
+
+@pytest.mark.parametrize("decode", ["nowhere", "nowhere.pt2", "z.npy", "decoder.pt2"])
+def test_decoders_that_are_none_or_of_other_latents_are_refused(path, exported, tmp_path, decode):
+    other = tmp_path / "other.npy"
+    np.save(other, drawn(N, 5, 4, 7).numpy())
+    words = ["dataset=latents", f"dataset.path={other}", f"dataset.decode={tmp_path / decode}", "generator=mlp"]
+    with pytest.raises(UserError, match=r"dataset=latents has decode.*dataset\.decode=null"):
+        check(composed(*words, "discriminator=mlp", "logger=[]"))
+
+
+AUTOENCODER = [
+    *("experiment=vae_gan", "dataset.of.image_size=16", "generator.depth=2", "generator.length=5", "generator.width=4"),
+    *("discriminator.layers=1", "discriminator.width=2", "iterations=3", "batch_size=4", "logger=[]", "device=cpu"),
+]
+
+
+def grey(path):
+    with Image.open(path) as picture:
+        return np.array(picture)
+
+
+def size(path):
+    with Image.open(path) as picture:
+        return picture.size
+
+
+@pytest.mark.parametrize("kind", ["vae", "vq"])
+def test_an_autoencoder_makes_latents_on_which_a_gan_trains_whose_samples_it_decodes(tmp_path, kind, capsys):
+    run, gan, file = tmp_path / "autoencoder", tmp_path / "gan", tmp_path / "z.safetensors"
+    words = (
+        AUTOENCODER if kind == "vae" else [*(one.replace("vae_gan", "vqgan") for one in AUTOENCODER), "wrapper.pretrain.g=1"]
+    )
+    build(composed(*words), run).fit()
+    call("sample", run, "--latents", "--output", file, "--batch-size", 100)
+    said = capsys.readouterr().out.split()
+    trained = load(run)
+    dataset, data = set_of(trained)
+    images = dataset.derive(Batch(data.float() / 127.5 - 1)).values
+    stored = load_file(file)
+    with torch.no_grad():
+        torch.testing.assert_close(stored["latents"], trained.network.latents(images))
+        decoded = trained.network.images(stored["latents"])
+        torch.testing.assert_close(decoded, trained.network(images), rtol=1e-4, atol=1e-5)
+    assert torch.equal(stored["labels"], dataset.labels())
+    typed = [one for one in said if one.startswith("dataset")]
+    assert {f"dataset.path={file}", f"dataset.decode={run}"} < {*typed}
+    scale = float(next(one for one in typed if one.startswith("dataset.scale")).partition("=")[2])
+    assert scale * stored["latents"].std().item() == pytest.approx(1, rel=1e-3)
+
+    networks = [f"{side}.{one}" for side in ("generator", "discriminator") for one in ("width=8", "heads=2", "depth=1")]
+    words = ["generator=dit", "generator.block=gat", "discriminator=dit", *networks, "conditional=true", "batch_size=4"]
+    settings = ["iterations=2", "evaluate_every=2", "evaluation.samples=300", "measure=[fid]", "sample_every=2", "logger=[]"]
+    trainer = build(composed(*typed, *words, *settings, "device=cpu"), gan)
+    trainer.fit()
+    G = load(gan)
+    z = G.sample(8)
+    with torch.no_grad():
+        expected = trained.network.images(z / scale)
+    call("sample", gan, "--images", "--n", 8, "--output", tmp_path / "pictures")
+    pictures = np.stack([grey(tmp_path / f"pictures/{i:09d}.png") for i in range(8)])
+    assert abs(pictures.astype(int) - pixels(expected)[..., 0].astype(int)).max() <= 1
+    shown = with_decoder(Latents(str(file), scale=scale, decode=str(run)), CPU).pictures(trainer.reals.last.values)
+    assert size(gan / "samples/real.png") == (4 * (16 + 2) + 2, 20)
+    assert shown.shape == (4, 1, 16, 16)
+    row = [json.loads(line) for line in (gan / "metrics.jsonl").read_text().splitlines()][-1]
+    of_reals = trained.network.images(stored["latents"]).detach().flatten(1).double()
+    latents = [load(gan)(z.values, *z.conditions) for z in trainer.gan.prior.in_batches(300, 250)]
+    fakes = trained.network.images(torch.cat(latents) / scale).detach().flatten(1).double()
+    assert fakes.shape == (300, 256)
+    spread_r, spread_f = of_reals.T.cov(), fakes.T.cov()
+    root = torch.linalg.eigvals(spread_r @ spread_f).real.clamp(min=0).sqrt().sum()
+    by_hand = (of_reals.mean(0) - fakes.mean(0)).square().sum() + spread_r.trace() + spread_f.trace() - 2 * root
+    assert row["eval/fid"] == pytest.approx(by_hand.item(), rel=1e-3)
+
+    call("sample", gan, "--neighbours", "--n", 2, "--output", tmp_path / "near.png")
+    assert size(tmp_path / "near.png")[1] == 2 * (16 + 2) + 2
+    call("evaluate", gan, "--output", tmp_path / "evaluation")
+    again = (tmp_path / "evaluation/evaluation.json").read_text()
+    assert json.loads(again)["results"][0]["figures"]["eval/fid"]["value"] == pytest.approx(row["eval/fid"], rel=1e-6)
+    call("sample", gan, "--film", "--tiles", 1, "--frames", 1, "--output", tmp_path / "walk.gif")
+    assert size(tmp_path / "walk.gif") == (16, 16)
+
+
+def test_a_generator_is_no_autoencoder(tmp_path):
+    words = ["generator=mlp", "discriminator=mlp", "dataset=fake", "dataset.n=8", "dataset.image_size=4", "batch_size=4"]
+    build(composed(*words, "iterations=1", "logger=[]", "device=cpu"), tmp_path / "run").fit()
+    with pytest.raises(SystemExit, match="autoencoder"):
+        call("sample", tmp_path / "run", "--latents")
+    np.save(tmp_path / "z.npy", drawn(N, 5, 4, 4).numpy())
+    latents = Latents(str(tmp_path / "z.npy"), decode=str(tmp_path / "run"))
+    with pytest.raises(Misfit, match="autoencoder"):
+        with_decoder(latents, CPU)
+
+
+def test_mirrored_latents_are_refused(path):
+    with pytest.raises(Misfit, match="mirrored"):
+        Latents(path).check(Facts(shape=(5, 4, 6), flip=True))
