@@ -38,7 +38,10 @@ ALLOWED = {
     "distributed": (SPOKEN | {"batch"}, FRAMEWORK),
     "instruments": ({"batch"}, FRAMEWORK),
     "losses": ({"facts", "batch", "instruments", "ranges"}, FRAMEWORK | {"annotated_types"}),
-    "networks": ({"facts", "batch", "distributed", "ranges", "streams"}, FRAMEWORK | {"annotated_types"}),
+    "networks": (
+        {"facts", "batch", "distributed", "ranges", "streams"},
+        FRAMEWORK | {"annotated_types", "torchvision"},
+    ),
     "optimizers": ({"ranges"}, FRAMEWORK | {"annotated_types"}),
     "schedules": ({"facts", "optimizers", "ranges"}, FRAMEWORK | {"annotated_types"}),
     "penalties": ({"augmentations", "facts", "batch", "distributed", "ranges", "streams"}, FRAMEWORK | {"annotated_types"}),

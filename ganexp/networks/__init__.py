@@ -35,6 +35,7 @@ from ganexp.networks.maxout import MaxoutDiscriminator
 from ganexp.networks.minibatch_deviation import MinibatchDeviation
 from ganexp.networks.mlp import MLPDiscriminator, MLPGenerator
 from ganexp.networks.patch import MultiscaleDiscriminator, PatchDiscriminator
+from ganexp.networks.projected import ProjectedDiscriminator
 from ganexp.networks.r3gan import R3GANDiscriminator, R3GANGenerator
 from ganexp.networks.resnet import ResNetDiscriminator, ResNetGenerator
 from ganexp.networks.resnet_translator import ResNetTranslator
@@ -60,6 +61,7 @@ __all__ = [
     "MinibatchDeviation",
     "MultiscaleDiscriminator",
     "PatchDiscriminator",
+    "ProjectedDiscriminator",
     "R3GANDiscriminator",
     "R3GANGenerator",
     "ResNetDiscriminator",

@@ -126,7 +126,7 @@ def test_junk_is_one_sentence_too(junk):
         assert len(said.splitlines()) == 1
 
 
-HEAVY = {"resnet", "r3gan", "warm_up"}
+HEAVY = {"projected", "resnet", "r3gan", "warm_up"}
 """Options that take too long for many combinations; each has tests of its own with every strategy."""
 HEAVY |= {"unet", "resnet_translator", "srresnet", "two_way", "vae", "vq", "pretrain"}  # and those of data with sources
 SMALL = {"mlp": ["width=4", "depth=1"], "dit": ["width=8", "heads=2", "depth=1"]}
