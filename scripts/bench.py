@@ -5,6 +5,7 @@
     python scripts/bench.py --rule mine.Rule --tune gamma=0.01..10  # a rule of one's own, beside the others
     python scripts/bench.py --longer               # are the budgets long enough? detach over two of them
     python scripts/bench.py --runners-up           # was detach tuned luckily? its next-best points on the test seeds
+    python scripts/bench.py --again                # choose among the three best points of every rule by four more seeds
     python scripts/bench.py --page-only            # only the page, from the results so far
     python scripts/tables.py                       # then: what README.md and docs/strategies.md say of the results
 
@@ -27,7 +28,7 @@ from filelock import FileLock, Timeout
 
 from benching import checks, page, schedule, timing
 from benching.results import Results
-from benching.rules import BASE, RULES, own
+from benching.rules import BASE, KNOWN, RULES, own
 from benching.running import say_little
 from benching.schedule import SEEDS, Plan
 from benching.space import DIVISIONS, POINTS
@@ -45,13 +46,13 @@ def main(arguments: Sequence[str] | None = None) -> Path:
     options = parser.parse_args(arguments)
     if options.tune and not options.rule:
         parser.error("--tune says what --rule is tuned by: name that as well; ranges of the bench's own rules are fixed")
-    if options.rule and options.rules != list(RULES):
+    if options.rule and options.rules != list(KNOWN):
         parser.error("--rule is run beside detach alone: leave out --rules")
     for path in (options.results, options.page):
         refuse_unwritable(path)
     sys.path.insert(0, str(Path.cwd()))  # where a rule of one's own is
     try:
-        rules = [RULES[name] for name in options.rules]
+        rules = [KNOWN[name] for name in options.rules]
         if options.rule:
             rules = [RULES[BASE], own(options.rule, options.tune)]
         results = Results(options.results)
@@ -115,7 +116,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--workloads", nargs="+", default=small, choices=WORKLOADS, metavar="NAME", help=f"of {', '.join(WORKLOADS)}"
     )
-    parser.add_argument("--rules", nargs="+", default=list(RULES), choices=RULES, metavar="NAME", help=f"of {', '.join(RULES)}")
+    parser.add_argument("--rules", nargs="+", default=list(KNOWN), choices=KNOWN, metavar="NAME", help=f"of {', '.join(KNOWN)}")
     parser.add_argument("--rule", metavar="MODULE.NAME", help="a strategy or wrapper of one's own, instead of --rules")
     parser.add_argument("--tune", nargs="+", default=[], metavar="KEY=LOW..HIGH", help="what --rule is tuned by")
     parser.add_argument("--divisions", nargs="+", default=list(DIVISIONS), choices=DIVISIONS, help="optimisers (default: both)")
@@ -133,6 +134,7 @@ def _parser() -> argparse.ArgumentParser:
     only.add_argument("--times", action="store_true", help="only measure the times, side by side; on an idle machine")
     for word, wanted, meaning in (
         ("--longer", checks.longer, "train detach for two budgets, to see whether one is enough"),
+        ("--again", checks.chosen_again, "choose among the three best points of every rule by four more seeds"),
         ("--runners-up", checks.runners_up, "run detach at its next-best points, to see whether it was tuned luckily"),
     ):
         only.add_argument(word, dest="wanted", action="store_const", const=wanted, help=f"only {meaning}")

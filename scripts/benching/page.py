@@ -14,7 +14,7 @@ from typing import Any
 import jinja2  # torch brings it along
 import numpy as np
 
-from benching import statistics
+from benching import NAME, RELEASE, again, contenders, ordering, statistics
 from benching.checks import NEXT_BEST, TRIED
 from benching.figures import (
     TITLES,
@@ -26,8 +26,8 @@ from benching.figures import (
     over_two_budgets,
     runs_over_two_budgets,
 )
-from benching.results import Arm, Results
-from benching.rules import RULES
+from benching.results import CHOICE_SEEDS, FINALISTS, Arm, Results
+from benching.rules import KNOWN, RULES
 from benching.running import JUDGEMENTS
 from benching.schedule import SEEDS
 from benching.space import DIVISIONS, FURTHER, POINTS
@@ -48,7 +48,7 @@ from benching.verdicts import (
     overturned,
     two_digits,
 )
-from benching.workloads import WORKLOADS
+from benching.workloads import ORDER, WORKLOADS, Workload
 from ganexp.cli.commands.pages.markdown import table
 from ganexp.compare.intervals import Interval
 from ganexp.documents import atomic_write
@@ -60,7 +60,7 @@ OUTCOMES = ("better", "worse", "equal", "open")
 
 def write(results: Results, page: Path) -> None:
     """Write the page, its figures and the verdicts; what stands below the heading of the earlier study is kept."""
-    found = blocks(results)
+    found, second = blocks(results), blocks(results, again=True)
     page.parent.mkdir(parents=True, exist_ok=True)
     kept = page.read_text().partition(EARLIER)[2] if page.exists() else ""
     shown = [block for block in found if not block.workload.rescue]
@@ -72,13 +72,14 @@ def write(results: Results, page: Path) -> None:
             pictures.append(picture.name)
     if runs_over_two_budgets(results):
         over_two_budgets(results).savefig(page.with_name(page.stem + "_budgets.png"), dpi=80)
-    written = text(results, found, pictures, f"{page.stem}_budgets.png") + (f"\n{EARLIER}{kept}" if kept else "")
-    for path, content in ((page, written), (page.with_name(page.stem + "_verdicts.csv"), verdicts(found))):
+    written = text(results, found, second, pictures, f"{page.stem}_budgets.png") + (f"\n{EARLIER}{kept}" if kept else "")
+    further = {"_verdicts.csv": verdicts(found)} | ({"_verdicts_again.csv": verdicts(second)} if second else {})
+    for path, content in ((page, written), *((page.with_name(page.stem + name), content) for name, content in further.items())):
         with atomic_write(path) as file:  # a full disk would otherwise take the earlier study
             file.write(content.encode())
 
 
-def text(results: Results, every: Sequence[Block], pictures: Sequence[str], of_budgets: str) -> str:
+def text(results: Results, every: Sequence[Block], second: Sequence[Block], pictures: Sequence[str], of_budgets: str) -> str:
     """Return the page, without the earlier study."""
     found = [block for block in every if not block.workload.rescue]
     by_division = {division: overall(found, division) for division in DIVISIONS}
@@ -97,6 +98,15 @@ def text(results: Results, every: Sequence[Block], pictures: Sequence[str], of_b
         stood=sum(ratio.high < 1 for block in found for ratio in beside_next_best(block).values()),
         timed=sum(len(names) for division in DIVISIONS for names in _ahead(found, division).values()),
         control=_control(found),
+        tuned_twice=_tuned_twice(found),
+        again=again.compared(results, every, second),
+        finalists=FINALISTS,
+        choice_seeds=CHOICE_SEEDS,
+        contenders=_contenders(every),
+        order=_order(results),
+        bench=NAME,
+        release=RELEASE,
+        large=_large(),
         ahead=_said_ahead(found),
         pictures=pictures,
         points=POINTS,
@@ -125,6 +135,7 @@ def text(results: Results, every: Sequence[Block], pictures: Sequence[str], of_b
         budgets=_budgets(results, found, of_budgets),
         own=_own(every),
         workloads=_workloads(results),
+        not_begun=", ".join(f"`{one.name}`" for one in _not_begun(results)),
         hours=f"{sum(line.cpu_s for line in results.lines) / 3600:.1f}",
         machines=_machines(results),
     )
@@ -183,6 +194,62 @@ def _control(found: Sequence[Block]) -> dict[str, int]:
     return _counts([], outcomes) | {"of": len(outcomes)}
 
 
+def _tuned_twice(found: Sequence[Block]) -> dict[str, int]:
+    outcomes = [one for _, one in contenders.outcomes(found, contenders.AGAIN)]
+    return _counts([], outcomes) | {"of": len(outcomes)}
+
+
+def _contenders(found: Sequence[Block]) -> dict[str, Any] | None:
+    """Return the table of the added rules, and how the rules that add a penalty compare with `detach` with R1."""
+    rows = contenders.rows(found)
+    beside = {
+        rule: ", ".join(f"{_of(ratio)} on {name} (p = {p:.2g})" for name, ratio, p in of)
+        for rule, of in contenders.beside_r1(found).items()
+    }
+    told = [{key: _of(one) if isinstance(one, Interval) else one for key, one in row.items()} for row in rows]
+    return {"table": table(told), "beside": beside} if rows else None
+
+
+def _order(results: Results) -> dict[str, Any] | None:
+    """Return the table of the workloads with an L1 term: a row for each, with a column for every rule."""
+    found = ordering.standings(results)
+    rows: dict[str, dict[str, object]] = {}
+    for one in found:
+        row = rows.setdefault(one.workload.name, {"workload": f"`{one.workload.name}`"})
+        row["points, seeds"] = f"{one.points}, {len(one.ends)}"
+        mean = _number(float(statistics.interquartile_mean(one.ends)))
+        lost = f", {one.lost} lost" if one.lost else ""
+        said = f"× {_of(one.ratio)}" if one.ratio else f"FID {mean}"
+        row[f"`{one.rule}`"] = f"{said}{lost}; {one.failed} failed"
+    columns = dict.fromkeys(key for row in rows.values() for key in row)
+    if not rows:
+        return None
+    compared = [one for one in found if one.ratio]
+    beside = [one.rule for one in compared if one.ratio and not one.ratio.low <= 1 <= one.ratio.high]
+    return {
+        "table": table([{key: row.get(key, "") for key in columns} for row in rows.values()]),
+        "compared": len(compared),
+        "beside": len(beside),
+        "lost": sum(one.lost for one in found),
+        "failed": {
+            rule: (sum(one.failed for one in found if one.rule == rule), sum(one.points for one in found if one.rule == rule))
+            for rule in dict.fromkeys(one.rule for one in found)
+        },
+    }
+
+
+def _large() -> str:
+    """Name the workloads for a GPU, with their budgets."""
+    return " and ".join(
+        f"`{one.name}` ({one.images / 1e6:g} million real images a run)" for one in WORKLOADS.values() if one.machine == "gpu"
+    )
+
+
+def _not_begun(results: Results) -> list[Workload]:
+    begun = {line.workload for line in results.lines if line.part == "tuning" and line.state != "misfit"}
+    return [one for one in WORKLOADS.values() if one.key not in begun]
+
+
 def _ahead(found: Sequence[Block], division: str) -> dict[str, list[str]]:
     return ahead_at_equal_time([block for block in found if block.tells], division)
 
@@ -230,7 +297,7 @@ def _scope(found: Sequence[Block]) -> str:
     begun = ", ".join(
         f"`{block.workload.name}` with {TITLES[block.division]} ({len(block.fixed)} of {block.comparisons} rules)"
         for block in found
-        if block.missing and block.fixed
+        if not block.complete and block.fixed
     )
     said = f"Complete so far: {complete}." if complete else "No workload is complete yet."
     return f"{said}{f' Begun: {begun}.' if begun else ''}"
@@ -288,7 +355,7 @@ def _own(found: Sequence[Block]) -> str:
         }
         for block in found
         for one in block.verdicts
-        if one.rule not in RULES and one.ratio
+        if one.rule not in KNOWN and one.ratio
     ]
     return table(rows) if rows else ""
 
@@ -318,19 +385,19 @@ def _power(found: Sequence[Block]) -> dict[str, object] | None:
         return None
     comparisons = max(block.comparisons for block in found)
     effect = statistics.detectable(SEEDS, comparisons)
-    rows = []
+    middles = {}
     for block in found:
         spreads = [one for one in map(statistics.spread, block.pairs.values()) if math.isfinite(one)]
         if spreads:
-            middle = float(np.median(spreads))
-            ends = math.exp(-effect * middle), math.exp(effect * middle)
-            found_by = f"below {ends[0]:.2f} or above {ends[1]:.2f}"
-            rows.append({"block": block.name, "spread of log ratios": f"{middle:.2f}", "found by the strictest step": found_by})
+            middles[block.name] = float(np.median(spreads))
+    ends = sorted(middles, key=lambda name: middles[name])
+    found_by = [f"below {math.exp(-effect * middles[n]):.2f} or above {math.exp(effect * middles[n]):.2f} ({n})" for n in ends]
     return {
         "comparisons": comparisons,
         "effect": f"{effect:.2f}",
         "percent": f"{100 * statistics.POWER:.0f}",
-        "table": table(rows) if rows else "",
+        "finest": found_by[0] if found_by else "",
+        "coarsest": found_by[-1] if found_by else "",
         "off": sum(one.standing == "unclear" and not one.ratio.low <= 1 <= one.ratio.high for one in known if one.ratio),
         "moved": moved_by_plateaus(found),
         "all": len(known),
@@ -426,23 +493,26 @@ def _change(curve: np.ndarray) -> str:
 
 def _workloads(results: Results) -> str:
     rows = []
-    for workload in WORKLOADS.values():
+    left_out = _not_begun(results)
+    for workload in (one for one in WORKLOADS.values() if one not in left_out):
         row: dict[str, object] = {
             "workload": f"`{workload.name}`",
             "version": workload.version,
+            "digest": workload.digest,
             "real samples": f"{workload.images:,}",
             "distance": workload.unit,
-            "for": {"cpu": "CPU", "gpu": "GPU"}[workload.machine],
         }
         for division in DIVISIONS:
-            misfits = [rule for of, rule in results.misfits(workload.key) if of == division and rule in RULES]
+            misfits = [rule for of, rule in results.misfits(workload.key) if of == division]
+            wanted_of = ORDER if workload.of_order else (*RULES, contenders.AGAIN, contenders.WITH_R1)
+            rules = [one for one in wanted_of if one not in misfits and workload.asks_for(division, one)]
             numbers = results.numbers(workload.key, division)
-            wanted = (len(RULES) - len(misfits)) * (len(numbers) + SEEDS)
-            arms = [results.arms[workload.key, division, rule] for rule in RULES]
+            wanted = len(rules) * (len(numbers) + SEEDS)
+            arms = [results.arms[workload.key, division, rule] for rule in rules]
             done = sum(sum(number in arm.tuning for number in numbers) + _tested(arm, numbers) for arm in arms)
-            row[f"runs with {TITLES[division]}"] = f"{done:,} of {wanted:,}" if done else "none"
+            row[f"runs with {TITLES[division]}"] = f"{done:,} of {wanted:,}" if done else "none" if wanted else ""
         rows.append(row)
-    return table(rows)
+    return table(rows) if rows else ""
 
 
 def _machines(results: Results) -> str:

@@ -10,8 +10,12 @@ from typing import Any
 
 from benching import rows
 from benching.rules import RULES
-from benching.space import FURTHER, POINTS, VERSION
+from benching.space import FURTHER, POINTS, VERSION, is_crossed
 
+FINALISTS = 3
+"""Among how many of a rule's best points the second version of the choice chooses."""
+CHOICE_SEEDS = 4
+"""By the mean over how many more seeds it chooses."""
 PLATEAU = 3
 """A point is rated by the mean of this many judgements at the end of its run."""
 
@@ -21,9 +25,11 @@ class Line:
     """A line of the file.
 
     Args:
-        part: `tuning` or `test`, a run; `runner-up`, a test run of a next-best point of `detach`; `longer`, a run over
-            twice the budget; `time`, how long the budget of images takes, relative to `detach`; `bound`, the figure from which
-            a run has collapsed; `floor`, the figure of real data; `machine`, what made the lines below.
+        part: `tuning` or `test`, a run; `choice`, a run of one of a rule's best points with a further tuning seed;
+            `runner-up`, a test run of a next-best point of `detach`; `plain`, the figures without averaged weights of the run
+            that is otherwise the same, at its last judgements; `longer`, a run over twice the budget; `time`, how long the
+            budget of images takes, relative to `detach`; `bound`, the figure from which a run has collapsed; `floor`, the
+            figure of real data; `workload`, the digest of its definition; `machine`, what made the lines below.
         workload: Name and version.
         space: The version of the tuning space.
         division: The optimiser.
@@ -34,7 +40,7 @@ class Line:
         cpu_s: Core-seconds of the training.
         figures: The figures of the run's judgements; for a time, the ratio; for a bound and a floor, the figure itself.
         said: For a tuning run, the settings as one types them; for a machine, what it is, with the versions and the date; for a
-            misfit, why the rule does not fit; for a bound, the features that judge.
+            misfit, why the rule does not fit; for a bound, the features that judge; for a workload, its digest.
     """
 
     part: str
@@ -75,10 +81,14 @@ class Arm:
     Args:
         tuning: The tuning runs by point.
         test: The test runs of all points that were ever chosen, by point and seed.
+        choice: The runs of its best points with further tuning seeds, by point and seed.
+        plain: The figures of its runs without averaged weights, by point and seed.
     """
 
     tuning: dict[int, Line] = field(default_factory=dict)
     test: dict[tuple[int, int], Line] = field(default_factory=dict)
+    choice: dict[tuple[int, int], Line] = field(default_factory=dict)
+    plain: dict[tuple[int, int], Line] = field(default_factory=dict)
 
     def chosen(self, points: Iterable[int]) -> Line | None:
         """Return the tuning run with the best plateau of these points; None if one is missing, or all have diverged."""
@@ -91,6 +101,20 @@ class Arm:
             return []
         held = [line for line in (self.tuning[number] for number in wanted) if math.isfinite(line.plateau)]
         return sorted(held, key=lambda line: line.plateau)
+
+    def finalists(self, points: Iterable[int]) -> list[Line]:
+        """Return the tuning runs of the best of these points and of the crossed ones."""
+        return self.ranked([*points, *filter(is_crossed, self.tuning)])[:FINALISTS]
+
+    def chosen_again(self, points: Iterable[int]) -> Line | None:
+        """Return the finalist with the best mean plateau over the further seeds; None if one of their runs is missing."""
+        rated = []
+        for finalist in self.finalists(points):
+            runs = [line for (number, _), line in self.choice.items() if number == finalist.point]
+            if len(runs) < CHOICE_SEEDS:
+                return None
+            rated.append((statistics.fmean(line.plateau for line in runs), finalist))
+        return min(rated, key=lambda one: one[0])[1] if rated else None
 
     def seeds(self, point: int) -> dict[int, Line]:
         """Return the test runs of a point by seed."""
@@ -143,8 +167,9 @@ class Results:
                 self._misfits[line.workload][line.division, line.rule] = line.said
             elif line.part == "tuning":
                 self.arms[line.workload, line.division, line.rule].tuning.setdefault(line.point, line)
-            elif line.part == "test":
-                self.arms[line.workload, line.division, line.rule].test.setdefault((line.point, line.seed), line)
+            elif line.part in ("test", "choice", "plain"):
+                runs = getattr(self.arms[line.workload, line.division, line.rule], line.part)
+                runs.setdefault((line.point, line.seed), line)
 
     def numbers(self, workload: str, division: str) -> range:
         """Return which points count in a block: those of the extension too once all of the bench's own rules have them."""
@@ -161,6 +186,10 @@ class Results:
     def of_part(self, part: str) -> list[Line]:
         """Return the lines of a part that belong to this version of the space."""
         return [line for line in self.lines if line.part == part and line.space == VERSION]
+
+    def digest(self, workload: str) -> str | None:
+        """Return the digest of a workload's definition, of which all its lines are."""
+        return next((line.said for line in self.of_part("workload") if line.workload == workload), None)
 
     def bound(self, workload: str) -> Line | None:
         """Return the line that has the figure from which a run counts as collapsed, and the features that judge."""

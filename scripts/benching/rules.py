@@ -6,11 +6,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from benching.space import DIMENSIONS, Coefficient
+from benching.space import DIMENSIONS, DIVISIONS, VERSION, Coefficient, Point, crossed, point
 from ganexp.wrappers import Wrapper
 
 BASE = "detach"
 """What every other rule is compared with."""
+TUNING_SEED = 1000
 
 
 @dataclass(frozen=True)
@@ -21,11 +22,26 @@ class Rule:
         name: What it is called.
         overrides: As for `train.py`.
         coefficients: What is tuned besides the rates and the momentum, in ranges around the values of its paper.
+        draw: At which set of points it is tuned, and with which seeds.
     """
 
     name: str
     overrides: tuple[str, ...]
     coefficients: tuple[Coefficient, ...] = ()
+    draw: int = VERSION
+
+    def at(self, number: int, division: str, *, extended: bool = False) -> Point:
+        """Return a point of its space; the arguments are those of `point`."""
+        return point(number, DIVISIONS[division], self.coefficients, extended=extended, draw=self.draw)
+
+    def crossed(self, number: int, division: str) -> list[int]:
+        """Return the points with the rates of this one and other coefficients; none if it has no coefficients."""
+        return crossed(number) if any(division in one.divisions for one in self.coefficients) else []
+
+    @property
+    def tuning_seed(self) -> int:
+        """The seed of its tuning runs; those that follow it are for the choice among its best points."""
+        return TUNING_SEED * self.draw
 
 
 def _strategy(name: str, *coefficients: Coefficient, fixed: Sequence[str] = ()) -> Rule:
@@ -81,6 +97,18 @@ _RULES = (
     _wrapper("latent_step", Coefficient("wrapper.latent_step.alpha", 0.1, 1), _log("wrapper.latent_step.beta", 0.5, 50)),
 )
 RULES = {rule.name: rule for rule in _RULES}
+_R1 = ("+penalty.r1._target_=ganexp.penalties.R1", "+penalty.r1.weight=1", "+penalty.r1.every=1")
+"""Beside whatever penalty the loss brings along."""
+ADDED = {
+    rule.name: rule
+    for rule in (
+        Rule("detach_again", ("strategy=detach",), draw=2),  # a control: `detach`, tuned at other points with another seed
+        Rule("detach_r1", ("strategy=detach", *_R1), (_log("penalty.r1.weight", 1e-2, 1e2),)),  # Mescheder et al. 2018: 10
+        _strategy("g_first"),  # only where the order of updates is the question
+    )
+}
+"""Added when the results of `RULES` were known. They are judged as a rule of one's own is, and change no verdict on others."""
+KNOWN = RULES | ADDED
 
 
 def own(target: str, coefficients: Sequence[str]) -> Rule:

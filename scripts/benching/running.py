@@ -2,6 +2,7 @@
 
 import contextlib
 import logging
+import math
 import os
 import statistics
 import time
@@ -14,7 +15,9 @@ import torch
 from omegaconf import OmegaConf
 from torch import Tensor
 
+from benching.results import PLATEAU
 from benching.workloads import Workload
+from ganexp.batch import Batch
 from ganexp.cli.composing import compose
 from ganexp.config.assemble import dataset_of
 from ganexp.config.build import build
@@ -25,6 +28,7 @@ from ganexp.data.feed import to_range
 from ganexp.evaluation import Classifier, Evaluators, PerChannel, real_batches
 from ganexp.facts import UserError
 from ganexp.logging import Row
+from ganexp.sources import LookedAt
 from ganexp.streams import stream
 from ganexp.training import Evaluation, Trainer
 from ganexp.training.guard import Diverged
@@ -68,12 +72,14 @@ class Outcome:
     Args:
         state: `finished`, or `diverged`.
         figures: The figures of its judgements, as far as it got.
+        plain: Those of the generator without averaged weights, at the last `PLATEAU` judgements.
         cpu_s: Core-seconds of its training, without the judgements.
     """
 
     state: str
     figures: list[float] = field(default_factory=list)
     cpu_s: float = 0.0
+    plain: list[float] = field(default_factory=list)
 
 
 class Splits(NamedTuple):
@@ -103,11 +109,12 @@ def run(task: Task) -> Outcome:
     torch.set_num_threads(1)
     cfg = _configured(task.workload, task.overrides, task.settings)
     cfg.seed, cfg.iterations, cfg.log_every = task.seed, task.iterations, max(1, task.iterations // JUDGEMENTS)
-    obtained = _obtained(cfg, _dataset(task.workload), _data(task.workload).training)
-    trainer = build(cfg, trust=None, obtained=obtained)
+    data = _data(task.workload)
+    judged = data.test if task.part == "test" else data.validation
+    trainer = build(cfg, trust=None, obtained=_obtained(cfg, _dataset(task.workload), data.training, judged))
     judge = _Judge(cfg.log_every, evaluators(task.workload)[task.part == "test"], task.workload)
     trainer.callbacks.append(judge)
-    outcome = Outcome("finished", judge.figures)
+    outcome = Outcome("finished", judge.figures, plain=judge.plain)
     before_s = time.process_time()
     try:
         trainer.fit()
@@ -145,7 +152,7 @@ def on_noise(workload: Workload, overrides: tuple[str, ...], settings: tuple[str
     cfg = _configured(workload, overrides, settings)
     dataset = _dataset(workload)
     samples = torch.rand(4 * cfg.batch_size, *dataset.shape, generator=stream(0, "noise")) * 2 - 1
-    return build(cfg, trust=None, obtained=_obtained(cfg, dataset, samples))
+    return build(cfg, trust=None, obtained=_obtained(cfg, dataset, samples, samples))
 
 
 @cache
@@ -189,12 +196,13 @@ def floor(workload: Workload) -> float:
 
 
 class _Judge(Callback):
-    """Judges a run's averaged generator, and stops a run whose samples have no figure."""
+    """Judges a run's averaged generator, and stops a run whose samples have no figure; in the end, the plain one as well."""
 
     def __init__(self, every: int, evaluator: Evaluators, workload: Workload) -> None:
         self.every, self.workload = every, workload
         self.evaluation = Evaluation(every, evaluator, samples=workload.samples)
         self.figures: list[float] = []
+        self.plain: list[float] = []
         self.cpu_s = 0.0
 
     def __call__(self, run: Run) -> Row:
@@ -202,9 +210,18 @@ class _Judge(Callback):
             return {}
         before_s = time.process_time()
         figure = self.evaluation.figures(run.step.average.generator, run.gan.prior)[self.workload.judge]
+        if len(self.figures) >= JUDGEMENTS - PLATEAU:
+            self.plain.append(self._of_plain(run))
         self.cpu_s += time.process_time() - before_s
         self.figures.append(figure)
         return {}
+
+    def _of_plain(self, run: Run) -> float:
+        """Return the figure of the plain generator, infinite if it has none, which does not end the run."""
+        try:
+            return self.evaluation.figures(run.gan.generator, run.gan.prior)[self.workload.judge]
+        except UserError:
+            return math.inf
 
 
 def _is_lost(trainer: Trainer) -> bool:
@@ -244,10 +261,18 @@ def _dataset(workload: Workload) -> Dataset:
     return dataset_of(plan.choices["dataset"], plan.config.seed)
 
 
-def _obtained(cfg: Any, dataset: Dataset, data: Any) -> RunData:
+def _obtained(cfg: Any, dataset: Dataset, data: Any, judged: Tensor) -> RunData:
+    """Return the data of a run; where they have sources, it is judged by what G makes of those of `judged`."""
     device = torch.device(cfg.device)
-    reals: Resident | Streamed = feed(data, cfg.batch_size, seed=cfg.seed, device=device, dtype=torch.float32, digest="")
-    return RunData(dataset, reals, None, None, {}, None, {})
+    reals: Resident | Streamed = feed(
+        data, cfg.batch_size, seed=cfg.seed, device=device, dtype=torch.float32, digest="", derive=dataset.derive
+    )
+    looked_at = None
+    if dataset.source_shape:
+        looked_at = LookedAt(
+            lambda places: dataset.derive(Batch(to_range(judged[[*places]], torch.float32))), len(judged), dataset.paired
+        )
+    return RunData(dataset, reals, None, looked_at, {}, None, {})
 
 
 def _evaluator(workload: Workload, data: Tensor) -> Evaluators:

@@ -13,15 +13,14 @@ from tqdm import tqdm
 
 from benching import running
 from benching.results import Line, Results
-from benching.rules import BASE, RULES, Rule
+from benching.rules import BASE, KNOWN, RULES, Rule
 from benching.running import Outcome, Task
-from benching.space import DIVISIONS, FURTHER, POINTS, point
+from benching.space import DIVISIONS, FURTHER, POINTS
 from benching.workloads import Workload
 from experiments.workers import workers
 from ganexp.cli.commands.pages.machine import machine
 from ganexp.facts import UserError
 
-TUNING_SEED = 1000
 SEEDS = 20
 BUDGETS = 2
 """How many budgets a run has that shows whether one is enough, of the part `longer`."""
@@ -71,9 +70,9 @@ class Plan:
         Raises:
             UserError: A point in the results has settings other than it would have now.
         """
-        for workload, division, rule in self._arms():
+        for workload, division, rule in self.arms():
             for number, line in self.results.arms[workload.key, division, rule.name].tuning.items():
-                if line.said != " ".join(point(number, DIVISIONS[division], rule.coefficients).settings):
+                if line.said != " ".join(rule.at(number, division).settings):
                     raise UserError(
                         f"{rule.name} was tuned in {self.results.path} with {line.said}, and its ranges are others now: give "
                         "it another name, or name another file with --results."
@@ -86,7 +85,8 @@ class Plan:
         """
         for workload, division in itertools.product(self.workloads, self.divisions):
             misfits = self.results.misfits(workload.key)
-            rules = [rule for rule in self.rules if (division, rule.name) not in misfits]
+            asked = [rule for of, by, rule in self.arms() if (of, by) == (workload, division)]
+            rules = [rule for rule in asked if (division, rule.name) not in misfits]
             tuned = True
             for line in itertools.chain.from_iterable(self._tuning(workload, division, rule) for rule in rules):
                 tuned = False
@@ -103,7 +103,7 @@ class Plan:
         return Task(
             workload,
             self._overrides(line.division, rule),
-            point(line.point, DIVISIONS[line.division], rule.coefficients).settings,
+            rule.at(line.point, line.division).settings,
             line.seed,
             "test" if line.part in ("test", "runner-up") else "tuning",
             self.cost(workload, line.division, rule)[1] * (BUDGETS if line.part == "longer" else 1),
@@ -115,7 +115,7 @@ class Plan:
         A run is taken to last as long as earlier runs of the same rule in the block, or as a trial of some iterations promises.
         """
         total = 0.0
-        for workload, division, rule in self._arms():
+        for workload, division, rule in self.arms():
             try:
                 each, iterations = self.cost(workload, division, rule)
             except UserError as error:
@@ -138,7 +138,7 @@ class Plan:
         unfit = {(line.workload, line.division, line.rule) for line in self.misfits}
         return sum(
             self._missing_of(workload, division, rule)
-            for workload, division, rule in self._arms()
+            for workload, division, rule in self.arms()
             if (division, rule.name) not in self.results.misfits(workload.key)
             and (workload.key, division, rule.name) not in unfit
         )
@@ -151,14 +151,16 @@ class Plan:
         """
         key = (workload.name, division, rule.name)
         if key not in self.costs:
-            first = point(0, DIVISIONS[division], rule.coefficients).settings
+            first = rule.at(0, division).settings
             self.costs[key] = running.trial(workload, self._overrides(division, rule), first)
         each, images = self.costs[key]
         return each, max(running.JUDGEMENTS, workload.images // images)
 
-    def _arms(self) -> Iterator[tuple[Workload, str, Rule]]:
-        """Return each combination of workload, division and rule, which is tuned separately."""
-        return itertools.product(self.workloads, self.divisions, self.rules)
+    def arms(self) -> Iterator[tuple[Workload, str, Rule]]:
+        """Yield each combination of workload, division and rule, which is tuned separately."""
+        for workload, division, rule in itertools.product(self.workloads, self.divisions, self.rules):
+            if rule.name not in KNOWN or workload.asks_for(division, rule.name):
+                yield workload, division, rule
 
     def _missing_of(self, workload: Workload, division: str, rule: Rule) -> int:
         """Count the missing runs of an arm, whose test runs are missing as long as it is not tuned."""
@@ -173,17 +175,27 @@ class Plan:
 
     def _tuning(self, workload: Workload, division: str, rule: Rule) -> Iterator[Line]:
         for number in self.numbers(workload, division):
-            line = Line("tuning", workload.key, division=division, rule=rule.name, point=number, seed=TUNING_SEED)
+            yield from self.tuning_run(workload, division, rule, number)
+
+    def tuning_run(self, workload: Workload, division: str, rule: Rule, number: int) -> Iterator[Line]:
+        """Yield the tuning run of a point, if it is missing."""
+        line = Line("tuning", workload.key, division=division, rule=rule.name, point=number, seed=rule.tuning_seed)
+        if line not in self.results:
+            yield replace(line, said=" ".join(rule.at(number, division).settings))
+
+    def runs(
+        self, part: str, workload: Workload, division: str, rule: Rule, number: int, seeds: Iterable[int]
+    ) -> Iterator[Line]:
+        """Yield the runs of a point with these seeds that are missing."""
+        for seed in seeds:
+            line = Line(part, workload.key, division=division, rule=rule.name, point=number, seed=seed)
             if line not in self.results:
-                yield replace(line, said=" ".join(point(number, DIVISIONS[division], rule.coefficients).settings))
+                yield line
 
     def _test(self, workload: Workload, division: str, rule: Rule) -> Iterator[Line]:
         chosen = self.results.arms[workload.key, division, rule.name].chosen(self.counted(workload, division))
         if chosen is not None:
-            for seed in range(self.seeds):
-                line = Line("test", workload.key, division=division, rule=rule.name, point=chosen.point, seed=seed)
-                if line not in self.results:
-                    yield line
+            yield from self.runs("test", workload, division, rule, chosen.point, range(self.seeds))
 
 
 def run(plan: Plan, jobs: int, wanted: Callable[[Plan], Iterable[Line]] = Plan.wanted) -> None:
@@ -226,13 +238,22 @@ def run(plan: Plan, jobs: int, wanted: Callable[[Plan], Iterable[Line]] = Plan.w
                     task = plan.task(line)
                     words = " ".join((*task.overrides, *task.settings))
                     raise UserError(f"{task.workload.name}, {words}: {type(error).__name__}: {error}") from error
-                results.append(replace(line, state=outcome.state, cpu_s=outcome.cpu_s, figures=tuple(outcome.figures)))
+                made = replace(line, state=outcome.state, cpu_s=outcome.cpu_s, figures=tuple(outcome.figures))
+                plain = replace(line, part="plain", state=outcome.state, figures=tuple(outcome.plain), said="")
+                results.append(*([] if line.part == "longer" else [plain]), made)  # a run is there once its line is
                 bar.set_postfix_str(f"{line.workload} {line.division} {line.rule} {line.part}", refresh=False)
                 bar.update()
 
 
 def write_bounds(workload: Workload, results: Results) -> None:
     """Record the figure above which a run on a workload counts as collapsed, with its judge, and the figure of real data."""
+    if results.digest(workload.key) is None:
+        results.append(Line("workload", workload.key, said=workload.digest))
+    elif results.digest(workload.key) != workload.digest:
+        raise UserError(
+            f"{workload.name} is defined otherwise here than in {results.path}: raise its version, or name another file with "
+            "--results."
+        )
     known, judge = results.bound(workload.key), running.judge_of(workload)
     if known is None:
         results.append(Line("bound", workload.key, figures=(running.collapsed(workload),), said=judge))

@@ -12,6 +12,8 @@ POINTS, FURTHER = 20, 10
 """How many points are tried, and how many further ones where the space is extended."""
 DIMENSIONS = 6
 """D's rate, the ratio of rates, the momentum, and up to three coefficients of a rule's own."""
+CROSSED = 5
+"""With how many further values of its own coefficients a rule is tried at the best rates that it has found."""
 EDGE = 0.1
 """If the best point lies in this share of a range, at either end, the optimum may lie beyond the range."""
 
@@ -70,6 +72,8 @@ DIVISIONS = {
 }
 RATIO = Coefficient("", 0.2, 5.0, "log")
 """G's rate in units of D's."""
+_CROSSING = 100
+"""Crossed points are numbered from here on: 203 has the rates of point 3 and the coefficients of point 1."""
 BEYOND = {"D's rate": 10, "the ratio of rates": 5}
 """By which factor the extension goes beyond a range, at either end."""
 
@@ -88,12 +92,24 @@ class Point:
 
 
 @cache
-def places() -> np.ndarray:
+def places(draw: int = VERSION) -> np.ndarray:
     """Return the places of all points, `(POINTS + FURTHER, DIMENSIONS)`, between 0 and 1: a scrambled Halton sequence."""
-    return qmc.Halton(DIMENSIONS, scramble=True, rng=np.random.default_rng(VERSION)).random(POINTS + FURTHER)
+    return qmc.Halton(DIMENSIONS, scramble=True, rng=np.random.default_rng(draw)).random(POINTS + FURTHER)
 
 
-def point(number: int, division: Division, coefficients: tuple[Coefficient, ...], *, extended: bool = False) -> Point:
+def crossed(number: int) -> list[int]:
+    """Return the numbers of the points with the rates of this one, and with the own coefficients of the first `CROSSED`."""
+    return [_CROSSING * (1 + other) + number % _CROSSING for other in range(CROSSED) if other != number % _CROSSING]
+
+
+def is_crossed(number: int) -> bool:
+    """Return whether a point has the rates of one point and the own coefficients of another."""
+    return number >= _CROSSING
+
+
+def point(
+    number: int, division: Division, coefficients: tuple[Coefficient, ...], *, extended: bool = False, draw: int = VERSION
+) -> Point:
     """Return a point.
 
     Those numbered from `POINTS` on belong to the extension: the first half lies within a decade below or above the range of
@@ -104,8 +120,12 @@ def point(number: int, division: Division, coefficients: tuple[Coefficient, ...]
         division: The optimiser.
         coefficients: The rule's own.
         extended: Whether edges are those of the extended ranges.
+        draw: Which set of points it is of.
     """
-    u = places()[number]
+    other, number = divmod(number, _CROSSING)
+    u = places(draw)[number]
+    if other:
+        u = np.concatenate([u[:3], places(draw)[other - 1, 3:]])
     wide = {"D's rate": Coefficient("", division.low, division.high, "log"), "the ratio of rates": RATIO}
     along = {name: float(place) for name, place in zip(wide, u[:2], strict=True)}
     beyond = {name: float(np.log(BEYOND[name]) / np.log(one.high / one.low)) for name, one in wide.items()}

@@ -6,7 +6,7 @@ from benching.results import Line
 from benching.rules import BASE, RULES
 from benching.running import on_noise
 from benching.schedule import Plan, machine_line
-from benching.space import DIVISIONS, point
+from benching.space import DIVISIONS
 from ganexp.compare.racing import Contender, race_for
 from ganexp.facts import UserError
 
@@ -24,7 +24,7 @@ def measure(plan: Plan) -> None:
     for workload in plan.workloads:
         contenders, iterations = {}, {}
         for rule in {rule.name: rule for rule in (RULES[BASE], *plan.rules)}.values():
-            settings = point(0, DIVISION, rule.coefficients).settings
+            settings = rule.at(0, DIVISION.name).settings
             overrides = (*DIVISION.overrides, *rule.overrides)
             try:
                 trainer = on_noise(workload, overrides, settings)

@@ -10,10 +10,10 @@ import numpy as np
 from benching import statistics
 from benching.checks import NEXT_BEST
 from benching.results import PLATEAU, Line, Results
-from benching.rules import BASE, RULES
+from benching.rules import ADDED, BASE, KNOWN, RULES, Rule
 from benching.running import JUDGEMENTS
 from benching.schedule import SEEDS
-from benching.space import DIVISIONS, POINTS, point
+from benching.space import DIVISIONS, POINTS
 from benching.statistics import Pair
 from benching.workloads import WORKLOADS, Workload
 from ganexp.compare.intervals import Interval, of_mean
@@ -143,9 +143,12 @@ class Block:
 
     @property
     def pairs(self) -> dict[str, Pair]:
-        """The scores of each rule beside those of `detach`, seed by seed; infinite for a rule that diverged at every point."""
+        """The scores of each rule beside those of `detach`, seed by seed; infinite for a rule that diverged at every point.
+
+        Those added later are left out, since they were not run everywhere.
+        """
         ends = {one.rule: one.ends for one in self.verdicts} | {rule: np.full(SEEDS, math.inf) for rule in self.lost}
-        return {rule: (scores, self.base.ends) for rule, scores in ends.items() if rule != BASE}
+        return {rule: (scores, self.base.ends) for rule, scores in ends.items() if rule != BASE and rule not in ADDED}
 
     def outcome(self, rule: str) -> str:
         """Return how a rule compares with `detach`: worse if it diverged at every point, and empty if it was not run."""
@@ -187,9 +190,15 @@ class Overall:
         return f"{self.lost} of {SEEDS * len(self.outcomes)}" if self.lost else ""
 
 
-def blocks(results: Results) -> list[Block]:
-    """Return all blocks in which `detach` is complete, with every rule's verdict."""
-    found = [_block(results, workload, division) for workload in WORKLOADS.values() for division in DIVISIONS]
+def blocks(results: Results, *, again: bool = False) -> list[Block]:
+    """Return all blocks in which `detach` is complete, with every rule's verdict; workloads with an L1 term are no blocks.
+
+    Args:
+        results: All runs.
+        again: Whether points are those of the second version of the choice; rules without it are missing then.
+    """
+    workloads = [workload for workload in WORKLOADS.values() if not workload.of_order]
+    found = [_block(results, workload, division, again) for workload in workloads for division in DIVISIONS]
     found = [block for block in found if any(one.rule == BASE for one in block.verdicts)]
     for block in found:
         _correct(block)
@@ -241,7 +250,7 @@ def overall(found: Sequence[Block], division: str) -> list[Overall]:
     return sorted(entries, key=lambda one: (len(one.outcomes) < len(telling), -one.improvement, one.ratio))
 
 
-def _block(results: Results, workload: Workload, division: str) -> Block:
+def _block(results: Results, workload: Workload, division: str, again: bool) -> Block:
     misfits = {rule: said for (of, rule), said in results.misfits(workload.key).items() if of == division}
     tuned = {rule for (key, of, rule), arm in results.arms.items() if (key, of) == (workload.key, division) and arm.tuning}
     rules = [rule for rule in (*RULES, *sorted(tuned - {*RULES})) if rule not in misfits]
@@ -253,9 +262,10 @@ def _block(results: Results, workload: Workload, division: str) -> Block:
     curves: dict[str, np.ndarray] = {}
     for rule in rules:
         arm = results.arms[workload.key, division, rule]
-        chosen = arm.chosen(numbers)
+        first = arm.chosen(numbers)
+        chosen = arm.chosen_again(numbers) if again else first
         runs = arm.seeds(chosen.point) if chosen else {}
-        if all(number in arm.tuning for number in numbers) and chosen is None:
+        if all(number in arm.tuning for number in numbers) and first is None:
             block.lost.append(rule)
         elif chosen is None or any(seed not in runs for seed in range(SEEDS)):
             block.missing.append(rule)
@@ -418,5 +428,4 @@ def edges(block: Block) -> dict[str, tuple[str, ...]]:
 
 
 def _edges(block: Block, rule: str, number: int) -> tuple[str, ...]:
-    own = RULES[rule].coefficients if rule in RULES else ()
-    return point(number, DIVISIONS[block.division], own, extended=block.extended).edges
+    return KNOWN.get(rule, Rule(rule, ())).at(number, block.division, extended=block.extended).edges

@@ -48,6 +48,15 @@ class Workload:
         return self.name.endswith("_rescue")
 
     @property
+    def of_order(self) -> bool:
+        """Whether it asks only whether the order of updates matters beside an L1 term, by the rules of `ORDER` with Adam."""
+        return "_l1_" in self.name
+
+    def asks_for(self, division: str, rule: str) -> bool:
+        """Return whether it is meant for a rule with an optimiser."""
+        return not self.of_order or (division == "adam" and rule in ORDER)
+
+    @property
     def digest(self) -> str:
         """A hash that changes with any part of the definition."""
         return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()[:12]
@@ -91,6 +100,37 @@ _SMALL = (
         "rpgan",
     ),
 )
+ORDER = ("detach", "g_first", "joint", "extragradient", "resample")
+"""The rules for which the question is whether the order of updates matters beside an L1 term."""
+_PAIRED = (
+    "dataset=degraded",
+    "dataset.of.image_size=16",
+    "discriminator=patch",
+    "discriminator.width=16",
+    "term=[l1]",
+    "loss=nonsaturating",
+    "batch_size=16",
+)
+"""Isola et al. 2017 and Ledig et al. 2017 at 16 pixels, as in conf/experiment/pix2pix_digits.yaml and superres_digits.yaml.
+
+They are judged by FID in the classifier's features, of what G makes of held-out sources: it tells whether outputs look like
+digits, which is what the adversarial term is for. The absolute differences themselves are least without that term.
+"""
+_EDGES = ("dataset.how=edges", "generator=unet", "generator.width=16", "generator.depth=4")
+_ENLARGED = (
+    "dataset.how=downscaled",
+    "dataset.factor=4",
+    "dataset.enlarged=false",
+    "generator=srresnet",
+    "generator.width=16",
+    "generator.blocks=2",
+    "discriminator.reads_source=false",
+)
+_WITH_SOURCES = tuple(
+    Workload(f"{name}_l1_{weight}", 1, (*_PAIRED, *own, f"term.l1.weight={weight}"), 9_600, *_FID, "parts", samples=299)
+    for name, own in (("edges", _EDGES), ("superres", _ENLARGED))
+    for weight in (1, 10, 100)
+)
 _LARGE = (
     Workload(
         "cifar10_sngan",
@@ -115,4 +155,4 @@ _LARGE = (
         machine="gpu",
     ),
 )
-WORKLOADS = {workload.name: workload for workload in (*_SMALL, *_LARGE)}
+WORKLOADS = {workload.name: workload for workload in (*_SMALL, *_WITH_SOURCES, *_LARGE)}

@@ -18,10 +18,10 @@ from scipy import stats
 from scipy.stats import trim_mean
 
 import bench
-from benching import checks, page, running, schedule, statistics, timing, verdicts
+from benching import again, checks, ordering, page, running, schedule, statistics, timing, verdicts
 from benching import results as results_module
 from benching.results import Line, Results
-from benching.rules import RULES, own
+from benching.rules import ADDED, KNOWN, RULES, own
 from benching.running import JUDGEMENTS, Outcome, Task
 from benching.schedule import SEEDS, Plan
 from benching.space import DIVISIONS, FURTHER, POINTS, places, point
@@ -51,6 +51,12 @@ DIGESTS = {
     "stacked_mnist_nonsaturating.2": "57827e7458f6",
     "stacked_mnist_wgan_gp.2": "2c27526fe8c7",
     "stacked_mnist_rpgan.2": "5c2bd8fb361f",
+    "edges_l1_1.1": "f224774441df",
+    "edges_l1_10.1": "678e3c441576",
+    "edges_l1_100.1": "c37be3c6a5f6",
+    "superres_l1_1.1": "9c0b6e70e10d",
+    "superres_l1_10.1": "77befaa1dadb",
+    "superres_l1_100.1": "507795a37cb1",
     "cifar10_sngan.1": "f0e3bba4783f",
     "stacked_mnist_dcgan.1": "adcfe0a540b5",
 }
@@ -101,6 +107,23 @@ def test_points_do_not_change():
         "wrapper.lookahead.every=20",
         "wrapper.lookahead.alpha=0.3139",
     )
+
+
+def test_crossed_points_have_the_rates_of_one_point_and_the_coefficients_of_another():
+    lookahead = RULES["lookahead"]
+    crossed = lookahead.crossed(3, "adam")
+    assert crossed == [103, 203, 303, 503]  # with the coefficients of points 0, 1, 2 and 4
+    for number, other in zip(crossed, (0, 1, 2, 4), strict=True):
+        settings = lookahead.at(number, "adam").settings
+        assert settings == (*lookahead.at(3, "adam").settings[:3], *lookahead.at(other, "adam").settings[3:])
+    assert RULES["detach"].crossed(3, "adam") == RULES["drift"].crossed(3, "sgd") == []
+
+
+def test_detach_is_tuned_twice_at_other_points_in_the_same_ranges():
+    first, second = ([KNOWN[name].at(n, "adam").settings for n in range(POINTS)] for name in ("detach", "detach_again"))
+    assert not {*first} & {*second}
+    assert (places(2) >= 0).all() and (places(2) <= 1).all() and not np.isclose(places(1), places(2)).any()  # noqa: PT018
+    assert (KNOWN["detach"].tuning_seed, KNOWN["detach_again"].tuning_seed) == (1000, 2000)
 
 
 def test_an_optimum_at_an_edge_is_named():
@@ -179,6 +202,31 @@ def test_a_run_is_the_same_whatever_ran_before_and_splits_differ(few_samples):
     assert (first.state, first.cpu_s > 0) == ("finished", True)
 
 
+def test_runs_are_judged_without_averaged_weights_as_well(few_samples):
+    plain = ("optimizer=adam", "strategy=detach", "average=none")
+    without, averaged = running.run(task(overrides=plain)), running.run(task())
+    assert without.plain == without.figures[-results_module.PLATEAU :] == averaged.plain
+    assert averaged.figures[-results_module.PLATEAU :] != averaged.plain
+
+
+@pytest.mark.slow
+def test_what_g_makes_of_held_out_sources_is_judged():
+    workload = WORKLOADS["edges_l1_10"]
+    dataset, data = running._dataset(workload), running._data(workload)
+    assert [len(part) for part in (data.training, data.validation, data.test)] == [1797 - 2 * 299, 299, 299]
+    obtained = running._obtained(running._configured(workload, (), ()), dataset, data.training, data.test)
+    looked_at = obtained.looked_at.read(range(7))
+    x = data.test[:7].float() / 127.5 - 1
+    assert looked_at.values.allclose(x, atol=1e-6)
+    right, down = x.roll(-1, 3) - x, x.roll(-1, 2) - x
+    changes = (right.square() + down.square()).sqrt()[..., :-1, :-1]  # the last row and column wrap around
+    assert looked_at.source[..., :-1, :-1].equal(torch.where(changes > 0.6, -1.0, 1.0))
+    batch = next(obtained.reals)
+    assert batch.source.shape == (16, 1, 16, 16)
+    there = {tuple(one.flatten().tolist()) for one in data.training}
+    assert all(tuple(one.flatten().mul(127.5).add(127.5).round().int().tolist()) in there for one in batch.values)
+
+
 def test_a_run_that_diverges_is_no_error_and_keeps_the_figures_that_it_had():
     lost = running.run(task(settings=("optimizer.d.lr=1e30", "optimizer.g.lr=1e30")))
     assert lost.state == "diverged"
@@ -208,7 +256,7 @@ def lines_of(division, rule, ends):
             "finished",
             1.0,
             (3.0 + better,) * JUDGEMENTS,
-            " ".join(point(number, DIVISIONS[division], RULES[rule].coefficients).settings if rule in RULES else ()),
+            " ".join(KNOWN[rule].at(number, division).settings if rule in KNOWN else ()),
         )
     for seed, end in enumerate(ends):
         diverged = not math.isfinite(end)
@@ -298,6 +346,93 @@ def test_the_next_best_points_of_detach_are_run_on_the_test_seeds(tmp_path, few_
     assert runs[3].figures == pytest.approx(running.run(task(settings=settings, seed=1)).figures, rel=1e-3)
 
 
+def choices_of(rule, **ends):
+    """The runs by which the second version chooses: of each point, what the four further seeds reach."""
+    for point_, of_seeds in ends.items():
+        number = int(point_.removeprefix("point"))
+        for seed, end in enumerate(of_seeds, 1001):
+            state = "finished" if math.isfinite(end) else "diverged"
+            figures = (end,) * JUDGEMENTS if math.isfinite(end) else ()
+            made = Line("choice", RING.key, 1, "adam", rule, number, seed, state, 1.0, figures)
+            yield from (made, replace(made, part="plain", figures=(2 * end,) * 3 if figures else ()))
+
+
+def test_among_three_points_the_one_with_the_best_mean_over_further_seeds_is_chosen(tmp_path):
+    results = written(tmp_path / "study.csv", detach=SPREAD)
+    arm = results.arms[RING.key, "adam", "detach"]
+    assert [line.point for line in arm.finalists(range(POINTS))] == [5, 0, 1]
+    results.append(*choices_of("detach", point5=(3, 1, 1, math.inf), point0=(2, 2, 2, 2), point1=(1, 1, 1)))
+    assert arm.chosen_again(range(POINTS)) is None  # a run of point 1 is missing
+    results.append([*choices_of("detach", point1=(1, 1, 1, 4))][-2])
+    assert arm.chosen_again(range(POINTS)).point == 1  # means are infinite, 2 and 7 / 4
+    assert arm.chosen(range(POINTS)).point == 5
+
+
+def test_the_second_choice_tries_coefficients_then_seeds_then_tests_what_moved(tmp_path):
+    results = written(tmp_path / "study.csv", detach=SPREAD, jare=SPREAD)
+    plan = Plan(results, [RING], [RULES["detach"], RULES["jare"]], ["adam"])
+
+    def wanted(rule):
+        return [(line.part, line.point, line.seed) for line in checks.chosen_again(plan) if line.rule == rule]
+
+    seeds = range(1001, 1005)
+    assert wanted("detach") == [("choice", number, seed) for number in (5, 0, 1) for seed in seeds]
+    assert wanted("jare") == [("tuning", number, 1000) for number in (105, 205, 305, 405, 505)]
+    for line in [*checks.chosen_again(plan)]:
+        if line.rule == "jare":
+            results.append(replace(line, state="finished", figures=((1.0 if line.point == 305 else 9.0),) * JUDGEMENTS))
+    assert {number for _, number, _ in wanted("jare")} == {305, 5, 0}
+    results.append(*choices_of("detach", point5=(1,) * 4, point0=(2,) * 4, point1=(3,) * 4))
+    results.append(*choices_of("jare", point5=(2,) * 4, point0=(3,) * 4, point305=(1,) * 4))
+    assert wanted("detach") == []  # its point stays, and was tested
+    assert wanted("jare") == [("test", 305, seed) for seed in range(SEEDS)]
+    results.append(*(replace(line, state="finished", figures=(0.1,) * JUDGEMENTS) for line in [*checks.chosen_again(plan)]))
+    assert wanted("jare") == []
+    before, after = verdicts.blocks(results), verdicts.blocks(results, again=True)
+    assert [one.chosen.point for block in (*before, *after) for one in block.verdicts if one.rule == "jare"] == [5, 305]
+    found = again.compared(results, before, after)
+    assert (found["done"], found["moved"], found["swept"], found["found"], found["crossed"]) == (2, 1, 1, 1, 1)
+    assert found["span"] == 9
+    assert found["changed"] == [f"`jare` ({RING.name}, adam: equal, then better)"]
+    assert (found["plain"]["ratio"], found["plain"]["others"]) == ("2.00", 0)
+
+
+def test_rules_that_were_added_change_no_verdict_on_others(tmp_path):
+    given = dict.fromkeys(FITTING, SPREAD) | {"joint": SPREAD * 2}
+    (before,) = verdicts.blocks(written(tmp_path / "study.csv", **given))
+    (after,) = verdicts.blocks(written(tmp_path / "other.csv", **given, detach_again=SPREAD * 0.5))
+    assert before.complete and after.complete  # noqa: PT018
+    assert [(one.rule, one.p, one.outcome) for one in before.fixed] == [(one.rule, one.p, one.outcome) for one in after.fixed]
+    assert before.pairs.keys() == after.pairs.keys()
+    assert {one.rule: one.outcome for one in after.verdicts}["detach_again"] == "better"
+    assert not {*ADDED} & {*RULES}
+
+
+def test_beside_an_l1_term_rules_are_compared_by_the_points_and_seeds_that_all_have(tmp_path):
+    workload = WORKLOADS["edges_l1_10"]
+    results = Results(tmp_path / "study.csv")
+    results.append(Line("bound", workload.key, figures=(70.0,)))
+    for rule, points, ends in (("detach", 3, (2, 2, 2)), ("joint", 2, (4, 90)), ("g_first", 4, (1, 1, 1))):
+        for number in range(points):
+            end = 80.0 if (rule, number) == ("joint", 1) else 10.0 - number
+            made = Line("tuning", workload.key, 1, "adam", rule, number, 1000, "finished", 1.0, (end,) * JUDGEMENTS)
+            results.append(made)
+        chosen = 0 if rule == "joint" else 1
+        for seed, end in enumerate(ends):
+            figures = (float(end),) * JUDGEMENTS
+            results.append(Line("test", workload.key, 1, "adam", rule, chosen, seed, "finished", 1.0, figures))
+    found = {one.rule: one for one in ordering.standings(results)}
+    assert {(one.points, len(one.ends)) for one in found.values()} == {(2, 2)}
+    assert (found["joint"].failed, found["joint"].lost, found["detach"].failed) == (1, 1, 0)
+    assert found["g_first"].ratio.middle == pytest.approx(0.5)
+    assert found["joint"].ratio.middle == pytest.approx(47 / 2)
+    assert found["detach"].ratio is None
+    plan = Plan(results, [workload], [*KNOWN.values()])
+    assert {(division, rule.name) for _, division, rule in plan.arms()} == {
+        ("adam", rule) for rule in ("detach", "g_first", "joint", "extragradient", "resample")
+    }
+
+
 def runners_up(**ends):
     """The runs of `detach` at next-best points, by number."""
     for number, of_seeds in ends.items():
@@ -370,6 +505,15 @@ def test_the_committed_verdicts_are_those_of_the_committed_runs():
         numbers = range(POINTS + FURTHER) if len(of_detach) > POINTS else range(POINTS)
         chosen = min((number for number in numbers if number in tuned[arm]), key=tuned[arm].get)
         return trim_mean(ends[*arm, chosen], 0.25)
+
+    chosen_again = docs / "study_verdicts_again.csv"
+    again_rows = [*csv.DictReader(chosen_again.read_text().splitlines())] if chosen_again.exists() else []
+    points = {(row["workload"], row["optimizer"], row["rule"]): int(row["point"]) for row in again_rows}
+    for row in again_rows:
+        arm, base = ((row["workload"], row["optimizer"], rule) for rule in (row["rule"], "detach"))
+        if row["ratio"] not in ("", "inf"):
+            mine, its = (trim_mean(ends[*of, points[of]], 0.25) for of in (arm, base))
+            assert float(row["ratio"]) == pytest.approx(mine / its, rel=1e-3)
 
     for row in rows:
         arm, base = ((row["workload"], row["optimizer"], rule) for rule in (row["rule"], "detach"))
@@ -633,6 +777,14 @@ def test_another_classifier_than_that_of_the_results_is_refused(tmp_path, monkey
     assert not [line for line in results.lines if line.part == "tuning"]
 
 
+def test_a_workload_that_is_defined_otherwise_than_in_the_results_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(running, "trial", lambda workload, overrides, settings: (0.001, 128))
+    results = Results(tmp_path / "study.csv")
+    results.append(Line("workload", RING.key, said=RING.digest))
+    with pytest.raises(UserError, match="version"):
+        schedule.run(Plan(results, [replace(RING, images=1)], [RULES["detach"]], ["adam"]), jobs=1)
+
+
 MINE = """
 from ganexp.strategies import Strategy
 from ganexp.wrappers import Wrapper
@@ -676,7 +828,7 @@ def test_a_rule_of_ones_own_is_tuned_run_and_placed_in_the_table(mine, capsys, m
     bench.main([*ARGUMENTS, *SHORT, "--jobs", "1", "--rule", "mine.Rule", "--tune", "gamma=0.5..2"])
     assert "8 runs are missing: about" in capsys.readouterr().out
     lines = Results(Path("mine.csv")).lines
-    assert Counter((line.part, line.rule) for line in lines if line.rule) == {
+    assert Counter((line.part, line.rule) for line in lines if line.rule and line.part != "plain") == {
         (part, rule): 2 for part in ("tuning", "test") for rule in ("detach", "mine.Rule")
     }
     tuned = [line for line in lines if line.rule == "mine.Rule" and line.part == "tuning"]
@@ -751,7 +903,7 @@ def test_a_bench_that_is_killed_goes_on_without_repeating_or_losing_runs(tmp_pat
     words = [*ARGUMENTS, "--rules", "detach", "joint", "--jobs", "1", *SHORT]
 
     def runs():
-        return [line for line in Results(Path("mine.csv")).lines if line.rule]
+        return [line for line in Results(Path("mine.csv")).lines if line.rule and line.part != "plain"]
 
     child = multiprocessing.get_context("spawn").Process(target=bench_of_few_samples, args=(words,))
     child.start()
@@ -782,7 +934,7 @@ def test_runs_are_the_same_in_processes_of_their_own_which_end_with_their_input(
         schedule.run(plan, jobs)
         found.append({line.identity: line.figures for line in results.lines if line.rule})
     assert found[0] == found[1]
-    assert len(found[0]) == 3
+    assert len(found[0]) == 2 * 3  # with averaged and with plain weights
     assert not [child for child in psutil.Process().children() if "spawn_main" in " ".join(child.cmdline())]
 
 

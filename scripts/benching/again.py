@@ -1,0 +1,94 @@
+"""The second version of the choice beside the first: what moved, which verdicts change, and what averaged weights do to it."""
+
+import math
+import statistics
+from collections.abc import Sequence
+
+import numpy as np
+from scipy import stats
+
+from benching.results import PLATEAU, Arm, Line, Results
+from benching.space import is_crossed
+from benching.verdicts import Block
+
+
+def compared(results: Results, first: Sequence[Block], second: Sequence[Block]) -> dict[str, object] | None:
+    """Return what the second version of the choice changes, over the arms that have it; None if there are none.
+
+    Args:
+        results: All runs.
+        first: The blocks with the points of the first version.
+        second: The blocks with the points of the second.
+    """
+    arms = [
+        (block, results.arms[block.workload.key, block.division, one.rule], results.numbers(block.workload.key, block.division))
+        for block in first
+        for one in block.verdicts
+    ]
+    done = [(block, arm, numbers) for block, arm, numbers in arms if arm.chosen_again(numbers)]
+    if not done:
+        return None
+    moved = [arm.chosen_again(numbers) != arm.chosen(numbers) for _, arm, numbers in done]
+    swept = [(arm.chosen(numbers), [one for n, one in arm.tuning.items() if is_crossed(n)]) for _, arm, numbers in done]
+    swept = [(chosen, others) for chosen, others in swept if others]
+    pairs = _outcomes(first, second)
+    changed = [f"`{rule}` ({block}: {one}, then {other})" for block, rule, one, other in pairs if one != other]
+    return {
+        "of": len(arms),
+        "done": len(done),
+        "moved": sum(moved),
+        "swept": len(swept),
+        "found": sum(min(one.plateau for one in others) < chosen.plateau for chosen, others in swept if chosen),
+        "crossed": sum(bool((line := arm.chosen_again(numbers)) and is_crossed(line.point)) for _, arm, numbers in done),
+        "span": _span(swept),
+        "compared": len(pairs),
+        "changed": changed,
+        "plain": _plain([(arm, numbers) for _, arm, numbers in done]),
+        "blocks": sorted({block.name for block, _, _ in done}),
+    }
+
+
+def _outcomes(first: Sequence[Block], second: Sequence[Block]) -> list[tuple[str, str, str, str]]:
+    """Return block, rule and the outcomes by both versions, wherever both have one."""
+    before = {(block.name, one.rule): one.outcome for block in first for one in block.verdicts if one.ratio}
+    after = {(block.name, one.rule): one.outcome for block in second for one in block.verdicts if one.ratio}
+    return [(*key, before[key], after[key]) for key in before if key in after]
+
+
+def _span(swept: Sequence[tuple[Line | None, Sequence[Line]]]) -> float:
+    """Return the median ratio of the worst to the best plateau at fixed rates; infinite where most have one that diverged."""
+    ratios = []
+    for chosen, others in swept:
+        plateaus = [one.plateau for one in others] + ([chosen.plateau] if chosen else [])
+        ratios.append(max(plateaus) / min(plateaus))
+    return statistics.median(ratios) if ratios else math.nan
+
+
+def _plain(arms: Sequence[tuple[Arm, Sequence[int]]]) -> dict[str, object]:
+    """Return how often plain weights choose another point, how much worse they are, and whether they order rules alike."""
+    averaged, plain, others = [], [], 0
+    for arm, numbers in arms:
+        points = [one.point for one in arm.finalists(numbers)]
+        rated = {point: _rated(arm, point) for point in points}
+        chosen = arm.chosen_again(numbers)
+        assert chosen is not None
+        others += min(points, key=lambda point: rated[point][1]) != chosen.point
+        averaged.append(rated[chosen.point][0])
+        plain.append(rated[chosen.point][1])
+    one, other = np.array(averaged), np.array(plain)
+    finite = np.isfinite(one) & np.isfinite(other)
+    return {
+        "others": others,
+        "ratio": f"{np.median(other[finite] / one[finite]):.2f}" if finite.any() else "–",
+        "better": int((other < one).sum()),
+        "correlation": f"{stats.spearmanr(one, other).statistic:.2f}" if len(one) > 2 else "–",
+    }
+
+
+def _rated(arm: Arm, point: int) -> tuple[float, float]:
+    """Return the mean over the further seeds of the last figures of a point, with averaged and with plain weights."""
+    seeds = [seed for number, seed in arm.choice if number == point]
+    ends = [arm.choice[point, seed].plateau for seed in seeds]
+    plain = [arm.plain[point, seed] for seed in seeds]
+    of_plain = [statistics.fmean(one.figures) if len(one.figures) == PLATEAU else math.inf for one in plain]
+    return statistics.fmean(ends), statistics.fmean(of_plain)

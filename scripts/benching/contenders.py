@@ -1,0 +1,51 @@
+"""Controls and contenders that were added when the results of the others were known: `detach` tuned twice, and with R1."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from benching import statistics
+from benching.rules import ADDED
+from benching.verdicts import Block
+from ganexp.compare.intervals import Interval
+
+AGAIN, WITH_R1 = "detach_again", "detach_r1"
+REGULARISED = ("consensus", "jare", "runge_kutta")
+"""The rules that add a gradient penalty, which should be compared with the plain penalty R1."""
+
+
+def outcomes(found: Sequence[Block], rule: str) -> list[tuple[Block, str]]:
+    """Return how an added rule compares with `detach`, in the blocks where it is complete."""
+    return [(block, one.outcome) for block in found for one in block.verdicts if one.rule == rule]
+
+
+def rows(found: Sequence[Block]) -> list[dict[str, object]]:
+    """Return the figures of the added rules beside `detach`, block by block."""
+    return [
+        {
+            "rule": f"`{one.rule}`",
+            "block": block.name,
+            "× `detach`, over seeds": one.ratio,
+            "chance": f"{one.improvement:.2f}",
+            "p": f"{one.p:.3g}",
+            "verdict": one.outcome,
+            "lost": one.lost,
+            "of `detach`": block.base.lost,
+        }
+        for rule in ADDED
+        for block in found
+        for one in block.verdicts
+        if one.rule == rule and one.ratio
+    ]
+
+
+def beside_r1(found: Sequence[Block]) -> dict[str, list[tuple[str, Interval, float]]]:
+    """Return the ratios of the rules that add a penalty to `detach` with R1, with p of Wilcoxon's test, uncorrected."""
+    beside: dict[str, list[tuple[str, Interval, float]]] = {}
+    for block in found:
+        ends: dict[str, np.ndarray] = {one.rule: one.ends for one in block.verdicts}
+        for rule in (rule for rule in REGULARISED if rule in ends and WITH_R1 in ends):
+            pair = (ends[rule], ends[WITH_R1])
+            ratio = statistics.interval(statistics.ratio, [pair])
+            beside.setdefault(rule, []).append((block.name, ratio, statistics.p_of(pair)))
+    return beside
