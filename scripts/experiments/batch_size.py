@@ -27,12 +27,13 @@ BEGAN = (
     "discriminator.width=32",
 )
 DCGAN = ("dataset=fake", "dataset.image_size=64", "generator.width=32", "discriminator.width=32")
+BEGAN_BATCHES, DCGAN_BATCHES = (2, 8, 32), (4, 16, 64, 256)
 
 
 def began_eight_times_faster(
     *,
     overrides: tuple[str, ...] = BEGAN,
-    batches: Sequence[int] = (2, 8, 32),
+    batches: Sequence[int] = BEGAN_BATCHES,
     turns: int = 11,
     iterations: int = 1,
     cold_starts: int = 5,
@@ -52,7 +53,7 @@ def began_eight_times_faster(
 
 
 def dcgan_ten_percent_faster(
-    *, overrides: tuple[str, ...] = DCGAN, batches: Sequence[int] = (4, 16, 64, 256), turns: int = 11, iterations: int = 1
+    *, overrides: tuple[str, ...] = DCGAN, batches: Sequence[int] = DCGAN_BATCHES, turns: int = 11, iterations: int = 1
 ) -> Finding:
     """Claim 9: DCGAN."""
     return _swept("DCGAN trains about 10 % faster with G first.", 1.1, overrides, batches, turns, iterations)

@@ -25,6 +25,17 @@ def in_closed_form(iterations: int) -> list[float]:
     return [(1 + RATE**2) ** (n / 2) for n in range(1, iterations + 1)]
 
 
+def rows(iterations: int = 600, every: int = 100) -> list[dict[str, object]]:
+    """Return the distances after every so many iterations, for both losses and all strategies."""
+    return [
+        {"loss": loss.__name__, "strategy": strategy, "rate": RATE, "start": START, "iteration": n, "distance": along[n - 1]}
+        for loss in (WGAN, NonSaturating)
+        for strategy in ("g_first", "joint", "detach", "resample")
+        for along in (distances(strategy, loss, iterations),)
+        for n in range(every, iterations + 1, every)
+    ]
+
+
 def spirals(iterations: int = 600) -> tuple[dict[str, dict[str, list[float]]], Figure]:
     """Follow the strategies for two losses, and draw them."""
     figure = Figure(figsize=(10, 3.4), layout="constrained")

@@ -57,7 +57,7 @@ def markdown(findings: Mapping[int, Finding], pictures: Path, *, how: str, minut
         )
         if finding.data:
             file = pictures / f"claim_{number:02d}.csv"
-            _write_rows(file, finding.data)
+            write_rows(file, finding.data)
             parts.append(f"Measurements and settings: [{file.name}]({pictures.name}/{file.name}).\n")
         for i, (caption, figure) in enumerate(finding.figures.items(), 1):
             file = pictures / f"claim_{number:02d}_{i}.png"
@@ -66,7 +66,8 @@ def markdown(findings: Mapping[int, Finding], pictures: Path, *, how: str, minut
     return "\n".join(parts)
 
 
-def _write_rows(file: Path, rows: Sequence[Mapping[str, object]]) -> None:
+def write_rows(file: Path, rows: Sequence[Mapping[str, object]]) -> None:
+    """Write rows as a CSV file."""
     with file.open("w", newline="") as opened:
         writer = csv.DictWriter(opened, [*dict.fromkeys(key for row in rows for key in row)], lineterminator="\n")
         writer.writeheader()

@@ -15,15 +15,21 @@ from ganexp.compare.cost import forward_gflop
 from ganexp.compare.intervals import Interval
 
 RACE = ("joint, redundant", "g_first, redundant", "joint", "g_first", "one_stage")
+WIDTHS = (12, 16, 24, 32, 48, 64, 96)
+
+
+def sizes(width: int, image_size: int = 32) -> tuple[str, ...]:
+    """Return the settings of a D of some width beside G."""
+    return ("dataset=fake", f"dataset.image_size={image_size}", "generator.width=32", f"discriminator.width={width}")
 
 
 def retain_for_a_heavy_discriminator(
-    *, widths: Sequence[int] = (12, 16, 24, 32, 48, 64, 96), image_size: int = 32, turns: int = 11, iterations: int = 3
+    *, widths: Sequence[int] = WIDTHS, image_size: int = 32, turns: int = 11, iterations: int = 3
 ) -> Finding:
     """Race `joint` (both backward passes over one graph) against `g_first` while D's width grows and G's stays."""
     rows, data, weights, redundant, own, counted = [], [], [], [], [], []
     for width in widths:
-        size = ("dataset=fake", f"dataset.image_size={image_size}", "generator.width=32", f"discriminator.width={width}")
+        size = sizes(width, image_size)
         g, d = forward_gflop(trainer_of(*size).gan)
         entries = raced(RACE, size, turns, iterations)
         data += rows_of(RACE, size, turns, iterations)
