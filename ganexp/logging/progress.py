@@ -6,6 +6,7 @@ import threading
 from collections import defaultdict
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import cast
 
 from tqdm import tqdm
 
@@ -54,7 +55,8 @@ class ProgressLogger(Logger):
         if self._on_terminal:
             self._bar.set_postfix_str(text)
         else:
-            left_s = (self.iterations - row["progress/iteration"]) * row["time/iteration_ms"] / 1000
+            done, each_ms = (cast(float, row[key]) for key in ("progress/iteration", "time/iteration_ms"))
+            left_s = (self.iterations - done) * each_ms / 1000
             text += f"  {tqdm.format_interval(left_s)} left" if left_s > 0 else ""
             log.info("%s/%s  %s", f"{row['progress/iteration']:,}", f"{self.iterations:,}", text)
 
