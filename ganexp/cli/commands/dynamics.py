@@ -18,6 +18,7 @@ from tqdm import tqdm
 
 from ganexp.cli.beforehand import has_spectrum
 from ganexp.cli.commands.pages import html
+from ganexp.cli.commands.reporting import headings
 from ganexp.cli.composing import compose
 from ganexp.config.assemble import plain_strategy_of
 from ganexp.config.build import build
@@ -31,6 +32,7 @@ from ganexp.facts import UserError
 from ganexp.logging import reading
 from ganexp.logging.keys import eigenvalues_in
 from ganexp.logging.layout import RunFolder
+from ganexp.logging.reading import RecordedRun
 from ganexp.training import checkpoint
 from ganexp.training.callbacks.dynamics import figures
 
@@ -68,7 +70,7 @@ def main(options: argparse.Namespace) -> Path:
         raise UserError(f"{folder.path} has no eigenvalue at iteration {seen[-1].iteration} but 0: there is no game.")
     rate = options.rate or 1 / largest
     rules = _rules(choices, seen[-1].eigenvalues, rate)
-    write_text(output, page(folder.path.name, run.rows, seen, path, rules, rate))
+    write_text(output, page(run, seen, path, rules, rate))
     print(f"Written to {output}")
     return output
 
@@ -126,15 +128,15 @@ def _rules(choices: Mapping[str, Choice], eigenvalues: Sequence[complex], rate: 
 
 
 def page(
-    title: str,
-    rows: Iterable[Mapping[str, Any]],
+    run: RecordedRun,
     seen: Sequence[Moment],
     path: Mapping[str, Any],
     rules: Mapping[str, Sequence[float | None]],
     rate: float,
 ) -> str:
     """Return the page."""
-    charts: dict[str, Mapping[str, Any]] = {"plane": _plane(seen), "losses": _losses(rows, seen), "ends": _ends(seen)}
+    title = headings.heading([run], run.folder.name)
+    charts: dict[str, Mapping[str, Any]] = {"plane": _plane(seen), "losses": _losses(run.rows, seen), "ends": _ends(seen)}
     if path:
         charts["path"] = path
     upper = [one for one in seen[-1].eigenvalues if one.imag >= 0]
@@ -148,6 +150,7 @@ def page(
     places = "".join(f'<div class="chart" id="{name}"></div>' for name in charts)
     body = [
         f"<h1>{escape(title)}: dynamics</h1>",
+        headings.section([run]),
         f'<p class="note">{EXPLAINED}</p><div class="charts">{places}</div>',
         f"<h2>Update rules at iteration {seen[-1].iteration:,}, with plain descent at a rate of {rate:.3g}</h2>",
         f'<p class="note">{RULES}</p>{table}',

@@ -14,6 +14,7 @@ from ganexp.cli.beforehand import asked_of, checkpoints_of, output_of
 from ganexp.cli.commands.evaluating import tables
 from ganexp.cli.commands.evaluating.page import Beside, page
 from ganexp.cli.commands.evaluating.tables import Entry
+from ganexp.cli.commands.reporting import headings
 from ganexp.cli.composing import compose
 from ganexp.cli.launching import joined
 from ganexp.cli.sweeping import Results, Sweep
@@ -27,6 +28,7 @@ from ganexp.distributed.group import FailedElsewhere
 from ganexp.distributed.processes import Processes
 from ganexp.documents import write_text
 from ganexp.facts import UserError
+from ganexp.logging import reading
 from ganexp.logging.layout import RunFolder
 
 PICTURED = 24
@@ -51,8 +53,10 @@ def main(options: argparse.Namespace) -> Path:
     sweep = Sweep.find(options.places[0]) if len(options.places) == 1 else None
     order = tables.ranked(entries, *((sweep.metric, sweep.direction) if sweep else ()))
     print(tables.terminal(order, shutil.get_terminal_size((80, 24)).columns), end="\n\n")
-    title = options.places[0].resolve().name if len(options.places) == 1 else f"{len(entries)} evaluations"
-    written = page(title, order, _beside(order.entries, options.nearest))
+    runs = [] if options.dataset else [reading.read(RunFolder.of_checkpoint(entry.path.resolve()).path) for entry in entries]
+    told = options.places[0].resolve().name if len(options.places) == 1 else f"{len(entries)} evaluations"
+    title = headings.heading(runs, told) if runs else told
+    written = page(title, order, _beside(order.entries, options.nearest), headings.section(runs))
     document = {"date": f"{datetime.now():%Y-%m-%d %H:%M:%S}", **tables.document(order)}
     for name, text in {"json": json.dumps(document, indent=2, allow_nan=False), "html": written}.items():
         write_text(output / f"evaluation.{name}", text)

@@ -15,7 +15,7 @@ except ModuleNotFoundError:
     sys.exit("Error: this needs plotly, which is not installed: pip install -e '.[report]'.")
 
 from ganexp.cli.commands.pages import html
-from ganexp.cli.commands.reporting import charts, comparing, pictures, ranking
+from ganexp.cli.commands.reporting import charts, comparing, headings, pictures, ranking
 from ganexp.cli.sweeping import Results, Sweep
 from ganexp.documents import write_text
 from ganexp.facts import UserError
@@ -36,8 +36,8 @@ def main(options: argparse.Namespace) -> Path:
     given = [Path(os.path.realpath(folder)) for folder in options.folders]
     folders = list(dict.fromkeys(found for folder in given for found in runs.find(folder)))
     output: Path = options.output or options.folders[0] / "report.html"
-    title = given[0].name if len(set(given)) == 1 else f"{len(folders)} runs"
     found = [runs.read(folder) for folder in folders]
+    title = headings.heading(found, given[0].name if len(set(given)) == 1 else "various")
     write_text(output, page(found, title, _ranked(given, found, options.metric, options.direction)))
     print(f"Written to {output}")
     return output
@@ -64,6 +64,7 @@ def page(found: Sequence[RecordedRun], title: str, ranked: str = "") -> str:
     averaged = any(len(group.runs) > 1 for group in drawn)
     body = [
         f"<h1>{escape(title)}</h1>",
+        headings.section(found),
         _overview(found),
         f"<section>{_slider(shown)}{''.join(sections)}</section>" if sections else "",
         ranked,

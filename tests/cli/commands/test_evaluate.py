@@ -175,7 +175,7 @@ def test_nothing_is_overwritten_without_being_told(runs, tmp_path):
     with pytest.raises(SystemExit, match=r"^Error: .*evaluation\.json cannot be written: Not a directory; name .*\.$"):
         call("evaluate", str(place / "nowhere"), "--output", str(page / "new"))
     call("evaluate", str(place / "digits"), "--overwrite")
-    assert "<h1>digits</h1>" in page.read_text()
+    assert "<h1>digits, nonsaturating, detach</h1>" in page.read_text()
 
 
 @pytest.mark.parametrize(

@@ -2,13 +2,18 @@
 
 import json
 import re
+from pathlib import Path
 
 import numpy as np
 
 from ganexp.cli.commands.reporting import charts, comparing
+from ganexp.cli.commands.reporting.headings import heading, listed, section
+from ganexp.config.plain import plain
 from ganexp.logging import reading as runs
+from ganexp.logging.reading import RecordedRun
 from tests.calling import call
 from tests.cli.commands.run_folders import config, figures, plain_run
+from tests.composing import composed
 
 
 def groups_of(tmp_path):
@@ -106,3 +111,20 @@ def test_pictures_come_first_and_are_turned_together(tmp_path):
     assert json.loads(slider) == iterations
     assert int(last) == len(iterations) - 1
     assert len(iterations) > 1
+
+
+def test_a_page_has_a_short_title_and_lists_what_its_runs_share():
+    one = plain(composed("loss=hinge", "penalty=[r1]", "penalty.r1.weight=2", "optimizer.lr=1e-3", "generator.width=16"))
+    other = plain(composed("loss=hinge", "strategy=joint", "generator.width=16", "penalty=[r1]", "seed=3", "clip_gradients=1"))
+    runs = [RecordedRun(Path("a_very_long_name"), config=config) for config in (one, other)]
+    assert heading(runs[:1], "x") == "digits, hinge, detach"
+    assert heading(runs, "x") == "2 runs: digits, hinge"
+    assert heading([RecordedRun(Path("broken"))], "broken") == "broken"
+    told = {**listed(runs[:1])}
+    assert (told["penalty"], told["generator"]) == ("[r1] r1.weight=2", "dcgan width=16")
+    assert {"seed": "0", "batch_size": "32", "iterations": "2500"}.items() <= told.items()
+    assert told["optimizer"].split()[:2] == ["adam", "lr=0.001"]
+    assert not {"wrapper", "augment", "precision", "clip_gradients"} & told.keys()
+    assert "seed" not in listed(runs)
+    assert listed(runs[1:])["clip_gradients"] == "1"
+    assert "a_very_long_name" in section(runs[:1])

@@ -26,14 +26,22 @@ class Beside:
     where: str = ""
 
 
-def page(title: str, order: Order, beside: Sequence[Beside | None]) -> str:
-    """Return the page; `beside` has one item per entry, None for an entry without pictures."""
+def page(title: str, order: Order, beside: Sequence[Beside | None], settings: str = "") -> str:
+    """Return the page.
+
+    Args:
+        title: What it is called.
+        order: The entries.
+        beside: One item per entry, None for an entry without pictures.
+        settings: The settings that the runs share, as HTML.
+    """
     entries, said = order.entries, order.said
     pictured = [_pictures(entry, one) for entry, one in zip(entries, beside, strict=True) if entry.result and one]
     left = sum(entry.result is not None and one is None for entry, one in zip(entries, beside, strict=True))
     notes = "".join(f"<li>{escape(one)}</li>" for one in meanings(entries))
     body = [
         f"<h1>{escape(title)}</h1>",
+        settings,
         f"<p>{escape(said)}</p>" if said else "",
         ranking.section(order.rankings, order.best, order.key) if order.rankings else "",
         _table(entries),
