@@ -8,6 +8,7 @@ from argparse import ArgumentParser
 from collections.abc import Sequence
 from pathlib import Path
 
+from ganexp.cli.ready import READY
 from ganexp.config.defaults import option_files
 
 TASKS = {
@@ -143,6 +144,7 @@ def evaluate(parser: ArgumentParser) -> None:
 def sample(parser: ArgumentParser) -> None:
     """Draw samples from a trained generator, as a grid, as files or as a film, or export it.
 
+        ganexp sample digits                                            # of a small generator, trained once on first use
         ganexp sample outputs/latest                                    # a grid of 64
         ganexp sample outputs/latest --enlarge 4                        # the same, four times as large
         ganexp sample outputs/latest --images --n 1000 --seed 1         # PNG files; run again, it continues where it ended
@@ -156,15 +158,16 @@ def sample(parser: ArgumentParser) -> None:
         ganexp sample outputs/latest --save --output shared/digits      # weights, settings and a model card
         ganexp sample hf://owner/name --output samples.png              # from the Hugging Face Hub
 
-    A run is a run folder, a checkpoint or a saved generator. Of a translator, a grid shows held-out sources, what it makes of
-    them, and targets; ganexp translate gives it images of your own. The same seed and index give the same sample, however many
-    are drawn. Results are written to generated/ beside the run unless --output names a place; existing files are replaced only
-    with --overwrite.
+    A run is a run folder, a checkpoint or a saved generator; digits and mnist are generators to play with, trained in one to
+    three minutes, kept in the cache folder, and shown four times as large. Of a translator, a grid shows held-out sources, what
+    it makes of them, and targets; ganexp translate gives it images of your own. The same seed and index give the same sample,
+    however many are drawn. Results are written to generated/ beside the run unless --output names a place; existing files are
+    replaced only with --overwrite.
     """
     parser.add_argument(
         "run",
-        type=_place_or_repository,
-        help="a run folder, a checkpoint, a saved generator or hf://owner/name; run=… is the same",
+        type=_generator,
+        help="a run folder, a checkpoint, a saved generator, hf://owner/name, digits or mnist; run=… is the same",
     )
     tasks = parser.add_mutually_exclusive_group()
     for task, said in TASKS.items():
@@ -486,6 +489,10 @@ def _place(typed: str) -> Path:
 def _place_or_repository(typed: str) -> Path | str:
     name = typed.removeprefix("run=")
     return name if name.startswith("hf://") else Path(name)
+
+
+def _generator(typed: str) -> Path | str:
+    return typed if typed in READY and not Path(typed).exists() else _place_or_repository(typed)
 
 
 def _positive(typed: str) -> int:

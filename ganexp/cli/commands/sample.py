@@ -13,7 +13,9 @@ from tqdm import tqdm
 from ganexp.batch import Batch
 from ganexp.cli.beforehand import indices_of, result_of
 from ganexp.cli.commands.held_out import picture, translated
+from ganexp.cli.commands.playing import ready
 from ganexp.cli.launching import joined
+from ganexp.cli.ready import READY
 from ganexp.config.decoders import autoencoder, show_pictures
 from ganexp.config.loading import load, load_discriminator, load_pair, set_of
 from ganexp.data.feed import to_range
@@ -40,6 +42,10 @@ def main(options: argparse.Namespace) -> Path:
         if processes.count > 1 and ":" in options.device:
             raise UserError(f"--device {options.device} is one GPU, and processes have one each: say --device cuda")
         torch.backends.cudnn.allow_tf32 = False  # an index gives the same image everywhere, up to the last digits
+        if options.run in READY:
+            options.output = result_of(options)[0]  # not in the cache folder
+            options.run = processes.first(lambda: ready(options.run))
+            options.enlarge = 4 if options.enlarge == 1 else options.enlarge
         generator = processes.together(lambda: _loaded(options))
         if generator.source_shape:
             _refuse_latents(options)

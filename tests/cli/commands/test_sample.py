@@ -8,6 +8,7 @@ import pytest
 from PIL import Image
 
 import ganexp
+from ganexp.cli import ready
 from ganexp.config.loading import load_pair
 from ganexp.sampling import Langevin, Trained
 from tests.calling import call
@@ -143,3 +144,23 @@ def test_neighbours_without_the_data_are_a_sentence(copy, monkeypatch):
     monkeypatch.setenv("GANEXP_CACHE", str(copy))
     with pytest.raises(SystemExit, match="Error: dataset=digits, on which it was trained, is not available here: no digits on"):
         call("sample", copy, "--neighbours")
+
+
+def test_a_generator_to_play_with_is_trained_once_and_sampled_at_once(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("GANEXP_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setitem(ready.READY, "digits", (*ready.READY["digits"], "iterations=2", "checkpoint_every=2"))
+    path = call("sample", "digits")
+    assert "trained first, once" in capsys.readouterr().err
+    (kept,) = (tmp_path / "cache" / "generators").iterdir()
+    assert (kept / "model.safetensors").stat().st_size < 1e6
+    with Image.open(path) as picture:
+        assert (path.as_posix(), picture.size) == ("generated/grid_seed0.png", (4 * (2 + 8 * 18), 4 * (2 + 10 * 18)))
+    for words in (
+        ["--label", "7"],
+        ["--images", "--n", "3"],
+        ["--method", "rejection", "--n", "10"],
+        ["--film", "--frames", "2"],
+    ):
+        assert call("sample", "digits", *words).exists()
+    assert "trained first" not in capsys.readouterr().err

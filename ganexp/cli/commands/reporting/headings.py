@@ -40,7 +40,8 @@ def listed(found: Sequence[RecordedRun]) -> dict[str, str]:
         if isinstance(name, str) and name not in ("none", "[]") and effect_of(group) != "records":
             told[group] = " ".join([shown(name), *_changed(group, name, same)])
     usual, lengths = dict(flat(defaults())), {run.config.get("iterations") for run in found if run.config}
-    same |= {"iterations": length for length in lengths if len(lengths) == 1}
+    if len(lengths) == 1:
+        same["iterations"] = lengths.pop()
     for key, value in same.items():
         if key.partition(".")[0] not in GROUPS and (key in ALWAYS or value != usual.get(key)):
             told[key] = shown(value)
