@@ -69,6 +69,7 @@ class Facts:
         augmented: Whether an augmentation changes the images that D scores.
         against: The part of the data that generated samples are compared with: `train`, or `test`, which is held out.
         styles: Whether G makes its samples from styles.
+        averages_weights: Whether an optimiser averages the weights that it moves.
         two_way: Whether G is two translators, from each of two sets to the other.
         warnings: The parts' warnings, one sentence each.
     """
@@ -107,6 +108,7 @@ class Facts:
     against: str = "train"
     styles: bool = False
     two_way: bool = False
+    averages_weights: bool = False
     warnings: list[str] = field(default_factory=list)
 
     @property
@@ -152,12 +154,17 @@ class Part:
     fixed: ClassVar[Mapping[str, str]] = {}
     """Settings that cannot move over a run, each with the reason, as a predicate whose subject is the setting."""
 
+    moves_weights = False
+    """Whether it moves weights besides by the optimisers' steps, where an optimiser that averages them would not see it."""
+
     def check(self, run: Facts) -> None:
         """Refuse a run that the part does not fit, or warn of one in which it changes nothing.
 
         Raises:
             Misfit: It does not fit.
         """
+        if self.moves_weights and run.averages_weights:
+            raise Misfit("moves weights itself, which an optimiser that averages them does not see", optimizer="adam")
 
     def turn(self, d_steps: int, g_steps: int) -> Hashable:
         """Return what counts on the host decide about the next iteration: iterations of one turn do the same.

@@ -234,6 +234,7 @@ def _with_parts(choices: Choices, facts: Facts, parts: Parts, networks: tuple[nn
     return replace(
         facts,
         loss=parts.loss,
+        averages_weights=any(getattr(choices[f"optimizer.{one}"].target, "averages_weights", False) for one in "dg"),
         constant_steps=parts.strategy.constant_steps,
         scores=declared_d.output,
         further=None if discriminator is None else declared_d.further,

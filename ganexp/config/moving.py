@@ -13,7 +13,7 @@ from ganexp.config.assemble import Parts
 from ganexp.config.choices import Choice, Choices
 from ganexp.config.parsing import refused, shown, unknown_key
 from ganexp.config.schema import GROUPS, Keys, Node
-from ganexp.facts import Part, UserError
+from ganexp.facts import UserError
 from ganexp.gan import GAN
 from ganexp.schedules import Coefficient, Coefficients, Cosine, Ending, Linear, OptimizerSetting, Schedule, Setting
 from ganexp.schedules.coefficients import Place
@@ -80,12 +80,11 @@ def refuse_unmovable(choices: Choices, parts: Parts, moving: Mapping[str, Movabl
     """Refuse settings that their part declares fixed or does not keep, and curves that do not fit the run."""
     for key, one in moving.items():
         _along(key, one.move, choices.config.iterations)
-        if one.group.startswith("optimizer"):
-            continue
-        made: Any = choices[one.group].target
-        part: Part = parts.by_key.get(one.group, made)  # the average is made with the networks
-        if one.name in part.fixed:
-            raise UserError(f"moving.{key} cannot move: {one.name} {part.fixed[one.name]}.")
+        made: Any = choices["optimizer.g" if one.group == "optimizer" else one.group].target
+        part: Any = parts.by_key.get(one.group, made)  # optimisers and the average are made with the networks
+        fixed = getattr(part, "fixed", {})
+        if one.name in fixed:
+            raise UserError(f"moving.{key} cannot move: {one.name} {fixed[one.name]}.")
         if part is not made and one.name not in vars(part):
             raise UserError(f"moving.{key} cannot move: {type(part).__name__} does not keep {one.name} as an attribute.")
 

@@ -6,5 +6,17 @@ from ganexp.optimizers.negative_momentum import NegativeMomentum
 from ganexp.optimizers.normalized_sgd import NormalizedSGD
 from ganexp.optimizers.of_torch import adam, adamw, rmsprop, sgd
 from ganexp.optimizers.optimistic_adam import OptimisticAdam
+from ganexp.optimizers.schedule_free import ScheduleFree
 
-__all__ = ["ComplexMomentum", "Muon", "NegativeMomentum", "NormalizedSGD", "OptimisticAdam", "adam", "adamw", "rmsprop", "sgd"]
+__all__ = [
+    "ComplexMomentum",
+    "Muon",
+    "NegativeMomentum",
+    "NormalizedSGD",
+    "OptimisticAdam",
+    "ScheduleFree",
+    "adam",
+    "adamw",
+    "rmsprop",
+    "sgd",
+]

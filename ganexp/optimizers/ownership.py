@@ -110,6 +110,9 @@ class Optimized:
         }
         rates = [group["lr"] for group in self.optimizer.param_groups]
         self.optimizer.load_state_dict({"state": moments, "param_groups": groups})
+        for index, values in moments.items() if on_device else ():
+            scalars = {name: one for name, one in values.items() if isinstance(one, Tensor) and one.dim() == 0}
+            self.optimizer.state[parameters[index]] |= scalars  # torch gives them the parameter's type, but for `step`
         for group, rate in zip(self.optimizer.param_groups, rates, strict=True):
             if isinstance(rate, Tensor):
                 group["lr"] = rate.fill_(group["lr"])

@@ -66,6 +66,7 @@ class Penalty(Drawing, Part):
     """The processes that train together."""
 
     def check(self, run: Facts) -> None:
+        super().check(run)
         if self.needs_logits and run.scores not in ("logit", ""):
             raise Misfit(
                 f"needs a discriminator that returns logit scores, and this one returns {run.scores} scores", penalty=[]

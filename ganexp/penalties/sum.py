@@ -51,6 +51,7 @@ class Sum(Penalty):
         self.differentiates_gradients = any(part.differentiates_gradients for part in parts.values())
         self.reads_scores = any(part.reads_scores for part in parts.values())
         self.keeps_count = any(part.keeps_count for part in parts.values())
+        self.moves_weights = any(part.moves_weights for part in parts.values())
         self.gathers = any(part.gathers for part in parts.values())
 
     def turn(self, d_steps: int, g_steps: int) -> Hashable:

@@ -60,6 +60,7 @@ class WeightClipping(Penalty):
     """Clip every trainable weight of D to [-bound, bound] after each D step (Arjovsky et al. 2017, algorithm 1)."""
 
     demands = frozenset({"small weights"})
+    moves_weights = True
 
     @checked
     def __init__(self, *, bound: Annotated[float, Gt(0)] = 0.01) -> None:

@@ -38,6 +38,7 @@ class Strategy(Part):
         g_step(gan, reals)
 
     def check(self, run: Facts) -> None:
+        super().check(run)
         if self.differentiates_gradients:
             run.refuse_second_derivatives("generator", "discriminator")
         if self.differentiates_gradients and run.processes > 1:

@@ -26,6 +26,7 @@ class Extragradient(Simultaneous):
             Gidel et al. do. Departure: G's gradient does not pass through a latent step that both share.
     """
 
+    moves_weights = True
     on_device: ClassVar = {"ahead": None}
 
     @checked

@@ -24,8 +24,12 @@ class Average(Part):
     """The contract of an average; the class itself averages nothing, and leaves both networks as they are."""
 
     def __init__(self, generator: nn.Module, discriminator: nn.Module | None = None) -> None:
-        self.generator = generator
+        self._generator = generator
+
+    @property
+    def generator(self) -> nn.Module:
         """What samples come from."""
+        return self._generator
 
     def update(self) -> None:
         """Follow the networks by one iteration."""
@@ -60,6 +64,11 @@ class RunningAverage(Average):
         self._buffers = [slot for name, network in trained.items() for slot in _buffers(self._averaged[name], network)]
         self._updates = torch.zeros((), dtype=torch.float64, device=self._slow[0].device)
 
+    def check(self, run: Facts) -> None:
+        super().check(run)
+        if run.averages_weights:
+            run.warn("averages weights once more that the optimiser averages itself: choose average=none")
+
     def keep(self, updates: Tensor) -> Tensor:
         """Return the share of the average that is kept at the `updates`-th update, as a scalar on the device."""
         raise NotImplementedError
@@ -82,6 +91,37 @@ class RunningAverage(Average):
         for name, network in self._averaged.items():
             network.load_state_dict(state[name])
         self._updates.fill_(state["updates"])
+
+
+class AveragedByOptimizer(Average):
+    """The averages that an optimiser has of the weights it moves, such as x of `ScheduleFree`; buffers are copied.
+
+    They are formed whenever they are asked for, and so are no state.
+
+    Args:
+        trained: The networks, by name, with their optimisers, of which one or both have a method `averaged`.
+    """
+
+    def __init__(self, trained: Mapping[str, tuple[nn.Module, Any]]) -> None:
+        super().__init__(trained["generator"][0])
+        self._trained = {name: one for name, one in trained.items() if hasattr(one[1], "averaged")}
+        self._averaged = {name: copy_of(network).requires_grad_(False).eval() for name, (network, _) in self._trained.items()}
+
+    @property
+    def generator(self) -> nn.Module:
+        return self.networks().get("generator", self._generator)
+
+    @torch.no_grad()
+    def networks(self) -> dict[str, nn.Module]:
+        for name, (network, optimizer) in self._trained.items():
+            averaged = self._averaged[name]
+            torch._foreach_copy_([*averaged.parameters()], optimizer.averaged([*network.parameters()]))
+            for slow, fast, buffer in _buffers(averaged, network):
+                _follow(slow, fast[buffer], buffer)
+        return dict(self._averaged)
+
+    def state_dict(self) -> dict[str, Any]:
+        return {name: network.state_dict() for name, network in self.networks().items()}
 
 
 class EMA(RunningAverage):
@@ -141,6 +181,7 @@ class UniformAverage(RunningAverage):
         self.start = start
 
     def check(self, run: Facts) -> None:
+        super().check(run)
         if self.start + 1 >= run.iterations:
             run.warn(f"averages nothing within iterations={run.iterations}: lower start={self.start}")
         elif 4 * self.start < run.iterations:

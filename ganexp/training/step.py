@@ -9,11 +9,12 @@ import torch
 from annotated_types import Ge
 
 from ganexp.batch import Batch
+from ganexp.facts import Facts, Part
 from ganexp.gan import GAN
 from ganexp.ranges import checked
 from ganexp.schedules import Schedule
 from ganexp.strategies.base import as_strategy
-from ganexp.training.averages import Average
+from ganexp.training.averages import Average, AveragedByOptimizer
 
 log = logging.getLogger(__name__)
 
@@ -49,6 +50,8 @@ class Step:
         self.d_steps = d_steps
         self.g_steps = g_steps
         self.average = average or Average(gan.generator)
+        if any(getattr(one, "averages_weights", False) for one in (gan.optimizer_d, gan.optimizer_g)):
+            self._check_averaging()
         self.schedule = schedule or Schedule()
         self.schedule.begin({"d": gan.optimizer_d, "g": gan.optimizer_g})
 
@@ -59,6 +62,18 @@ class Step:
         with self.gan.timer.phase("iteration"):
             self.iterate(reals)
         self.schedule.advance()
+
+    def _check_averaging(self) -> None:
+        """Let samples come from weights that an optimiser averages, and refuse what moves weights that it would not see."""
+        gan, part = self.gan, self.strategy
+        averaging = Facts(shape=(), averages_weights=True)
+        Part.check(gan.penalty, averaging)
+        while isinstance(part, Part):
+            Part.check(part, averaging)
+            part = getattr(part, "strategy", None)
+        if type(self.average) is Average:
+            trained = {"generator": (gan.generator, gan.optimizer_g), "discriminator": (gan.discriminator, gan.optimizer_d)}
+            self.average = AveragedByOptimizer(trained)
 
     def _look(self, before: Counter[str]) -> None:
         """Warn, after the first iteration, of a strategy that makes fewer updates than requested."""

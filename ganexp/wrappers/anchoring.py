@@ -23,6 +23,7 @@ class Anchoring(Remembering):
         strategy: What runs inside.
     """
 
+    moves_weights = True
     in_turns = True
 
     def __init__(self, strategy: Callable[..., None]) -> None:

@@ -9,21 +9,21 @@ import torch
 from torch import nn
 
 from ganexp.batch import Batch
-from ganexp.facts import Facts
+from ganexp.facts import Facts, Part
 from ganexp.gan import GAN
 from ganexp.losses import Loss
 from ganexp.strategies import Strategy
 from ganexp.strategies.base import as_strategy
 from ganexp.strategies.steps import d_step
 
-Part = TypeVar("Part")
+Seen = TypeVar("Seen")
 
 
 REPLACED = ("sample", "sample_for_g", "shown_to_d", "loss", "move_d", "move_g")
 """What a view of a GAN replaces."""
 
 
-def seen(part: Part, **instead: Any) -> Part:
+def seen(part: Seen, **instead: Any) -> Seen:
     """Return a view of a GAN, or of a loss, in which some attributes or verbs are replaced; all its state is shared.
 
     Views of views combine in any order, as long as what replaces a verb calls no other verb that may be replaced too.
@@ -59,6 +59,7 @@ class Wrapper(Strategy):
 
     def check(self, run: Facts) -> None:
         """Refuse a run that the wrapper itself does not fit, or warn of one in which it changes nothing."""
+        Part.check(self, run)  # what a strategy checks, the strategy inside does
 
     def __call__(self, gan: GAN, reals: Iterator[Batch], *, d_steps: int, g_steps: int) -> None:
         """Run one iteration of the strategy inside.

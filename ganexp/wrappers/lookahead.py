@@ -27,6 +27,7 @@ class Lookahead(Remembering):
         alpha: How much of the way is kept.
     """
 
+    moves_weights = True
     in_turns = True
 
     on_device: ClassVar = {"alpha": None}

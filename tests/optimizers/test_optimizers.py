@@ -5,7 +5,18 @@ import pytest
 import torch
 
 from ganexp.config.check import check
-from ganexp.optimizers import ComplexMomentum, Muon, NegativeMomentum, NormalizedSGD, OptimisticAdam, adam, adamw, rmsprop, sgd
+from ganexp.optimizers import (
+    ComplexMomentum,
+    Muon,
+    NegativeMomentum,
+    NormalizedSGD,
+    OptimisticAdam,
+    ScheduleFree,
+    adam,
+    adamw,
+    rmsprop,
+    sgd,
+)
 from tests.composing import composed
 
 
@@ -70,7 +81,7 @@ def test_normalised_steps_have_the_length_of_the_rate_over_all_parameters():
 
 
 def test_parameters_without_a_gradient_stay():
-    for make in (OptimisticAdam, NegativeMomentum, NormalizedSGD, ComplexMomentum, Muon):
+    for make in (OptimisticAdam, NegativeMomentum, NormalizedSGD, ComplexMomentum, Muon, ScheduleFree):
         moving, still = parameter(), parameter()
         run(make([moving, still], lr=0.1), moving, gradients(3))
         if make is Muon:  # makes groups of its own
@@ -83,7 +94,7 @@ def test_parameters_without_a_gradient_stay():
 
 
 def test_state_can_be_saved_and_loaded():
-    for make in (OptimisticAdam, NegativeMomentum, NormalizedSGD, ComplexMomentum, Muon):
+    for make in (OptimisticAdam, NegativeMomentum, NormalizedSGD, ComplexMomentum, Muon, ScheduleFree):
         whole, first, second = parameter(), parameter(), parameter()
         run(make([whole], lr=0.1), whole, gradients(10))
         before = make([first], lr=0.1)

@@ -9,7 +9,18 @@ from torch.optim.lr_scheduler import CosineAnnealingLR, LinearLR, ReduceLROnPlat
 
 from ganexp import Step, strategies
 from ganexp.batch import Batch
-from ganexp.optimizers import ComplexMomentum, Muon, NegativeMomentum, NormalizedSGD, OptimisticAdam, adam, adamw, rmsprop, sgd
+from ganexp.optimizers import (
+    ComplexMomentum,
+    Muon,
+    NegativeMomentum,
+    NormalizedSGD,
+    OptimisticAdam,
+    ScheduleFree,
+    adam,
+    adamw,
+    rmsprop,
+    sgd,
+)
 from ganexp.schedules import Cosine, Linear, Stalled
 from ganexp.training.cuda_graph import Recorded, reason_against
 from tests.tiny import CASES, STRATEGIES, descend, real_batches, state, tiny_gan
@@ -111,6 +122,7 @@ def stepped(optimizer, rates):
         NormalizedSGD,
         Muon,
         ComplexMomentum,
+        ScheduleFree,
         adamw,
         torch.optim.AdamW,
     ],

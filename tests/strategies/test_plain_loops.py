@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from ganexp import strategies
-from ganexp.optimizers import Muon, adamw
+from ganexp.optimizers import Muon, ScheduleFree, adamw
 from ganexp.streams import stream
 from tests.tiny import BATCH, CASES, KINDS, LATENT, STRATEGIES, UNHELD, derivative, real_batches, state, tiny_gan, train
 
@@ -203,7 +203,7 @@ def test_strategy_equals_plain_loop(strategy, loss, steps):
     torch.testing.assert_close(state(gan), state(loop.gan), rtol=1e-11, atol=1e-10 if loss in UNHELD else 1e-12)
 
 
-@pytest.mark.parametrize("make", [adamw, Muon])
+@pytest.mark.parametrize("make", [adamw, Muon, ScheduleFree])
 @pytest.mark.parametrize("strategy", sorted(PLAIN))
 def test_loops_with_other_optimizers_are_the_strategies_too(strategy, make):
     loop, gan, reals = PlainLoop("nonsaturating"), tiny_gan(CASES["nonsaturating"]), real_batches()
