@@ -61,7 +61,7 @@ class GAN:
             scores takes its further ones from the same narrower passes.
         clip_gradients: Shorten the gradient of each network, summed over processes, to this norm where it is longer.
         accumulate: Pass each batch through a network in this many parts, each recomputed in the backward pass, so that
-            memory is that of one part. Penalties see the whole batch.
+            memory is that of one part. Penalties see the whole batch, and pass it through D likewise.
         processes: The processes that train this GAN together; by default this one alone.
         terms: Further terms of G's objective, by name.
         balance: How much G's loss counts beside them.
@@ -222,7 +222,7 @@ class GAN:
         if real_scores is not None and fake_scores is not None:
             real_scores, fake_scores = (self.processes.own(scores_of(scores)) for scores in (real_scores, fake_scores))
             seen = Seen(real_scores, fake_scores, self._generated, partial(self._scored, discriminator))
-        return self.penalty.term(self.augment.before(discriminator), x, fake, seen)
+        return self.penalty.term(self.augment.before(self._passes.in_parts(discriminator)), x, fake, seen)
 
     def shown_to_d(self, fake: Batch) -> Batch:
         """Return the fakes that D's objective is formed on: those at hand, or what a wrapper shows in their place."""

@@ -51,6 +51,10 @@ class MicroBatches:
         ]
         return _joined(outputs)
 
+    def draws(self, network: nn.Module) -> bool:
+        """Return whether a network that has been run was found to draw random numbers."""
+        return self._draws.get(network, False)
+
 
 def _joined(outputs: list[Any]) -> Any:
     """Return the outputs of parts as those of the whole: tensors, or tuples of them."""
@@ -87,3 +91,86 @@ def refuse_inexact(network: nn.Module, batch: Batch) -> bool:
     if not found.repeats:
         raise ValueError("draws random numbers from another stream than torch's, which cannot be drawn again")
     return found.draws
+
+
+class InParts:
+    """A discriminator that scores a batch in parts, and can be differentiated twice, as penalties on gradients do.
+
+    Neither a pass nor its gradient keeps activations: both are computed again, part by part, where they are differentiated.
+
+    Args:
+        discriminator: A module that treats each sample by itself.
+        count: How many parts.
+    """
+
+    def __init__(self, discriminator: nn.Module, count: int) -> None:
+        self.discriminator, self.count = discriminator, count
+
+    def __call__(self, values: Tensor, *conditions: Tensor) -> Tensor:
+        """Score samples, `(B, …)`."""
+        weights = [p for p in self.discriminator.parameters() if p.requires_grad]
+        scores: Tensor = _Scores.apply(self, values, conditions, *weights)
+        return scores
+
+    def read(self, what: Callable[[nn.Module], Any]) -> Any:
+        """Return what a function finds in the discriminator itself."""
+        return what(self.discriminator)
+
+    def parts(self, values: Tensor, conditions: tuple[Tensor, ...]) -> list[Batch]:
+        """Split a batch, cut off from its graph."""
+        return Batch(values.detach(), conditions).split(-(-len(values) // self.count))
+
+
+class _Scores(torch.autograd.Function):
+    """D(x; θ) in parts."""
+
+    @staticmethod
+    def forward(ctx: Any, of: InParts, values: Tensor, conditions: tuple[Tensor, ...], *weights: Tensor) -> Tensor:
+        ctx.of, ctx.conditions = of, conditions
+        ctx.save_for_backward(values, *weights)
+        return torch.cat([of.discriminator(part.values, *part.conditions) for part in of.parts(values, conditions)])
+
+    @staticmethod
+    def backward(ctx: Any, along: Tensor) -> Any:
+        values, *weights = ctx.saved_tensors
+        of_values, *of_weights = _Gradient.apply(ctx.of, values, along, ctx.conditions, *weights)
+        return None, of_values, None, *of_weights
+
+
+class _Gradient(torch.autograd.Function):
+    """∇⟨D(x; θ), along⟩ with respect to x and θ, in parts."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, of: InParts, values: Tensor, along: Tensor, conditions: tuple[Tensor, ...], *weights: Tensor
+    ) -> tuple[Tensor, ...]:
+        ctx.of, ctx.conditions = of, conditions
+        ctx.save_for_backward(values, along, *weights)
+        parts = of.parts(values, conditions)
+        of_values, total = [], [torch.zeros_like(one) for one in weights]
+        for part, factor in zip(parts, along.split(len(parts[0])), strict=True):
+            with torch.enable_grad():
+                x = part.values.requires_grad_()
+                scores = of.discriminator(x, *part.conditions)
+            own, *gradients = torch.autograd.grad(scores, [x, *weights], factor, materialize_grads=True)
+            of_values.append(own)
+            torch._foreach_add_(total, gradients)
+        return torch.cat(of_values), *total
+
+    @staticmethod
+    def backward(ctx: Any, *along_gradients: Tensor) -> Any:
+        values, along, *weights = ctx.saved_tensors
+        parts, (along_values, *along_weights) = ctx.of.parts(values, ctx.conditions), along_gradients
+        size, of_values, of_along, total = len(parts[0]), [], [], [torch.zeros_like(one) for one in weights]
+        for part, factor, onto in zip(parts, along.detach().split(size), along_values.split(size), strict=True):
+            with torch.enable_grad():
+                x, factor = part.values.requires_grad_(), factor.clone().requires_grad_()
+                scores = ctx.of.discriminator(x, *part.conditions)
+                made = torch.autograd.grad(scores, [x, *weights], factor, create_graph=True, materialize_grads=True)
+            moving = [(one, onto) for one, onto in zip(made, (onto, *along_weights), strict=True) if one.requires_grad]
+            ends, onto = zip(*moving, strict=True)
+            own, by, *gradients = torch.autograd.grad(ends, [x, factor, *weights], onto, materialize_grads=True)
+            of_values.append(own)
+            of_along.append(by)
+            torch._foreach_add_(total, gradients)
+        return None, torch.cat(of_values), torch.cat(of_along), None, *total

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from ganexp.batch import Batch, Discriminator, flat, read
-from ganexp.gan.micro_batches import MicroBatches
+from ganexp.gan.micro_batches import InParts, MicroBatches
 
 KEEPS_RANGE = (
     *(
@@ -86,15 +86,21 @@ class Passes:
         with torch.autocast(batch.values.device.type, self.autocast, cache_enabled=False):
             return [one.to(batch.values.dtype) for one in read(discriminator, found)]
 
+    def in_parts(self, discriminator: Discriminator) -> Discriminator:
+        """Return a discriminator that takes batches in parts, if that is asked for, and can be differentiated twice."""
+        if self.parts.count > 1 and isinstance(discriminator, nn.Module) and not self.parts.draws(discriminator):
+            return InParts(discriminator, self.parts.count)
+        return discriminator
+
     def _run(self, network: Callable[..., Tensor], batch: Batch) -> Any:
         if self.parts.count > 1 and isinstance(network, nn.Module):
             return self.parts(self._pass, network, batch)
         return self._pass(network, batch)
 
     def _pass(self, network: Callable[..., Tensor], batch: Batch) -> Any:
-        call: Any = (
-            network.with_terms if hasattr(type(network), "with_terms") else network
-        )  # a module is slow to say it has none
+        call: Any = network
+        if hasattr(type(network), "with_terms"):  # modules are slow to say what they lack
+            call = call.with_terms
         if self.autocast is None:
             return call(batch.values, *batch.conditions)
         with torch.autocast(batch.values.device.type, self.autocast, cache_enabled=False):  # a weight is used once a pass

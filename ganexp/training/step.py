@@ -65,9 +65,9 @@ class Step:
 
     def _check_averaging(self) -> None:
         """Let samples come from weights that an optimiser averages, and refuse what moves weights that it would not see."""
-        gan, part = self.gan, self.strategy
-        averaging = Facts(shape=(), averages_weights=True)
+        gan, averaging = self.gan, Facts(shape=(), averages_weights=True)
         Part.check(gan.penalty, averaging)
+        part: Any = self.strategy
         while isinstance(part, Part):
             Part.check(part, averaging)
             part = getattr(part, "strategy", None)

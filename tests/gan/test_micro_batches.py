@@ -9,12 +9,15 @@ from torch import nn
 from torch.profiler import ProfilerActivity, profile
 
 from ganexp import Batch, build
+from ganexp.compare.saved import LiveActivations, weights_of
 from ganexp.gan.micro_batches import MicroBatches, refuse_inexact
 from ganexp.gan.passes import Passes
+from ganexp.losses import NonSaturating
 from ganexp.networks.minibatch_deviation import MinibatchDeviation
+from ganexp.penalties import R1R2
 from tests.composing import composed, every_strategy
 from tests.small_runs import NARROW
-from tests.tiny import CASES, STRATEGIES, TWICE, gan_in_parts, real_batches, train
+from tests.tiny import CASES, STRATEGIES, TWICE, Case, gan_in_parts, real_batches, train
 
 
 @pytest.mark.parametrize("loss", ["wgan_gp", "softmaxgan", "began"])
@@ -143,3 +146,15 @@ def test_the_last_part_may_be_smaller():
             found = MicroBatches(count)(run, network, Batch(torch.arange(length)[:, None]))
         assert found.tolist() == [*range(length)]
     assert sizes == [[2, 2, 2], [2, 2, 2], [3, 3, 1], [2, 2, 2, 1]]
+
+
+def test_penalties_on_gradients_pass_parts_too():
+    """The gradients are those of the whole batch, and what is kept for them falls."""
+    ends, peaks = [], []
+    for count in (1, 6):
+        gan = gan_in_parts(count, Case(NonSaturating, R1R2))
+        with LiveActivations(weights_of(gan)) as live:
+            ends.append(train(gan, STRATEGIES["detach"], 3))
+        peaks.append(live.peak)
+    torch.testing.assert_close(*ends, rtol=1e-10, atol=1e-13)
+    assert peaks[1] < 0.5 * peaks[0]
