@@ -3,6 +3,7 @@
 import math
 import re
 
+import numpy as np
 import pytest
 import torch
 from omegaconf import OmegaConf
@@ -40,13 +41,22 @@ class StandIn(Dataset):
 
 FILES = {"pix2pix": ["dataset.path"], "cyclegan": ["dataset.a", "dataset.b"], "srgan": ["dataset.of.path"]}
 """Which keys of a preset name files, which every user has to say."""
+LATENTS = {"gat": (4, 32, 32), "afm": (4, 32, 32), "gat_mini": (4, 8, 8), "afm_mini": (4, 8, 8)}
+"""Presets for latents, and the shape of one."""
+SHALLOW = ["generator.depth=2", "discriminator.depth=2"]
+LARGE = {"r3gan": ["batch_size=32"], "gat": SHALLOW, "afm": SHALLOW}
+"""What presets need that do not fit into memory here."""
 
 
 @pytest.fixture
 def files(tmp_path):
-    """Return a function that writes a few images for a preset, and returns what names them."""
+    """Return a function that writes a few images or latents for a preset, and returns what names them."""
 
     def write(experiment):
+        if experiment in LATENTS:
+            np.save(tmp_path / "z.npy", torch.randn(12, *LATENTS[experiment]).numpy())
+            np.save(tmp_path / "y.npy", np.arange(12) % 3)
+            return [f"dataset.path={tmp_path}/z.npy", f"dataset.labels={tmp_path}/y.npy"]
         for i, pixels in enumerate(noise(3, 16, 32, 3)):
             Image.fromarray(pixels).save(tmp_path / f"{i}.png")
         return [f"{key}={tmp_path}" for key in FILES.get(experiment, ())]
@@ -59,7 +69,9 @@ def small(experiment, files=()):
     cfg = composed(f"experiment={experiment}", "logger=[]", *files)
     for side in ("generator", "discriminator"):
         cfg[side].get("of", cfg[side]).width = 2
-    if files:
+        if cfg[side].name == "dit":
+            cfg[side].update({"width": 8, "heads": 2, "depth": 1})
+    if files and experiment not in LATENTS:
         cfg.dataset.get("of", cfg.dataset).image_size = 64 if experiment == "pix2pix" else 32
         if experiment == "pix2pix":
             cfg.generator.depth = 6
@@ -73,7 +85,7 @@ def small(experiment, files=()):
         cfg.wrapper.pretrain.g = 1
     if experiment == "stylegan2_ada":
         cfg.moving.average.half_life.end = 3
-    if experiment in PUBLISHED and cfg.dataset.name not in ("degraded", "self", "separated", "pairs", "unpaired"):
+    if experiment in PUBLISHED and cfg.dataset.name not in ("degraded", "self", "separated", "pairs", "unpaired", "latents"):
         side = 32 if cfg.generator.name in ("resnet", "biggan") else 16
         cfg.dataset = {"name": "stand_in", "_target_": "tests.test_experiments.StandIn", "shape": [3, side, side]}
         cfg.evaluate_every = 0  # it has no modes to count
@@ -85,7 +97,7 @@ def small(experiment, files=()):
 )
 def test_every_experiment_builds_and_trains(experiment, files):
     further = files(experiment)
-    check(composed(f"experiment={experiment}", *further, *(["batch_size=32"] if experiment == "r3gan" else [])))  # else 76 GiB
+    check(composed(f"experiment={experiment}", *further, *LARGE.get(experiment, [])))
     cfg = small(experiment, further)
     cfg.iterations = 3
     assert build(cfg, trust=None).fit()["iteration"] == 3
@@ -142,6 +154,18 @@ def test_a_published_preset_names_its_source(experiment):
         ("ebgan", {"loss.name": "ebgan", "discriminator.name": "began", "optimizer.lr": 1e-3, "batch_size": 128}),
         ("r3gan", {"loss.name": "rpgan", "penalty.r1r2.weight": 0.05, "optimizer.betas": [0.0, 0.9], "latent_dim": 64}),
         ("r3gan", {"batch_size": 512, "optimizer.lr": 2e-4, "schedule.final": 0.25, "strategy.new_reals": True, "flip": True}),
+        (
+            "gat",
+            {"batch_size": 512, "latent_dim": 64, "optimizer.betas": [0.0, 0.99], "clip_gradients": 1.0, "loss.name": "rpgan"},
+        ),
+        ("gat", {"penalty.approx_r1r2.weight": 0.1 / 2 / 0.01**2, "average.decay": 0.999, "dataset.scale": 0.18215}),
+        (
+            "gat",
+            {"generator.width": 1152, "discriminator.depth": 28, "optimizer.lr": pytest.approx(2e-4 * 768 / 1152, rel=1e-3)},
+        ),
+        ("afm", {"batch_size": 256, "optimizer.name": "adamw", "optimizer.lr": 1e-4, "optimizer.betas": [0.0, 0.9]}),
+        ("afm", {"penalty.approx_r1r2.weight": 0.25 / 0.01**2, "penalty.approx_r1r2.share": 0.25, "generator.z": "tokens"}),
+        ("afm", {"penalty.centring.weight": 0.01, "average.decay": 0.9999, "moving.term.transport.weight": 2 * 0.005}),
         ("r3gan", {"augment.p": 0.0, "average.half_life": 0.0, "generator.width": 768, "generator.blocks": 2}),
         ("stylegan2_ada", {"optimizer.lr": 2.5e-3, "optimizer.betas": [0.0, 0.99], "penalty.r1.weight": 0.01}),
         ("stylegan2_ada", {"batch_size": 64, "generator.depth": 2, "discriminator.residual": False, "penalty.r1.every": 16}),
