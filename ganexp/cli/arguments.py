@@ -123,6 +123,10 @@ def evaluate(parser: ArgumentParser) -> None:
         help="its settings, as in dataset.image_size=64; its own by default",
     )
     parser.add_argument(
+        "--decode",
+        help="of runs on latents: what makes pictures of them, a run, or a .pt2 file, which is code; the run's by default",
+    )
+    parser.add_argument(
         "--nearest", choices=["features", "pixels"], help="what training images are nearest in; features by default"
     )
     parser.add_argument("--device", help="cpu, cuda or cuda:N; the run's own by default")

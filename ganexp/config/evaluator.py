@@ -145,13 +145,14 @@ class RunEvaluator:
         return EvaluationResult(figures, dict(self.evaluator.keys), self.dataset, self.data, samples)
 
 
-def config_of(path: Path, asked: dict[str, Any], *, trust: Trust = ()) -> tuple[Config, int]:
+def config_of(path: Path, asked: dict[str, Any], *, trust: Trust = (), decode: str | None = None) -> tuple[Config, int]:
     """Return the configuration of a checkpoint's run, with the requested values in place of its own, and the iteration.
 
     Args:
         path: The checkpoint, which may be anyone's.
         asked: Values for `measure`, `device` and the keys below `evaluation`; where one is None, the run's own is kept.
         trust: Modules besides ganexp's that its parts may come from.
+        decode: What makes images of its data, which are latents, in place of what it names.
 
     Raises:
         CheckpointError: The checkpoint cannot be read.
@@ -160,7 +161,10 @@ def config_of(path: Path, asked: dict[str, Any], *, trust: Trust = ()) -> tuple[
     state = checkpoint.load(path)
     typed = [] if asked.get("features") is None else ["evaluation.features"]
     values = evaluated(state["config"], asked) | {"logger": {}}
-    remedy = "name it yourself with --features, if it is your own"
+    if decode is not None and isinstance(values.get("dataset"), dict):
+        values["dataset"] = values["dataset"] | {"decode": decode}
+        typed.append("dataset.decode")
+    remedy = "name it yourself with --features or --decode, if it is your own"
     config = parse(checked(values, str(path), typed=typed, trust=trust, remedy=remedy))
     choose("dataset", config.dataset, trust)
     if asked.get("measure") is None:

@@ -104,7 +104,7 @@ class ProjectedDiscriminator(nn.Module):
             h = stage(h)
             seen.append(across(h))
         mixed: list[Tensor] = []
-        for own, across in zip(reversed(seen), reversed(self.across_scales), strict=True):  # type: ignore[call-overload]
+        for own, across in zip(reversed(seen), reversed(self.across_scales), strict=True):
             coarser = [interpolate(one, own.shape[2:], mode="bilinear") for one in mixed[-1:]]
             mixed.append(across(torch.cat([own, *coarser], 1)))
         return mixed[::-1]

@@ -13,6 +13,7 @@ from ganexp import build, load
 from ganexp.batch import Batch
 from ganexp.config.check import check
 from ganexp.config.decoders import with_decoder
+from ganexp.config.evaluator import config_of
 from ganexp.config.loading import set_of
 from ganexp.config.untrusted import checked, is_typed_again
 from ganexp.data import Latents, default_folder, load_cached
@@ -54,6 +55,11 @@ def test_latents_of_any_channels_and_range_are_fed_as_they_are_times_their_scale
             assert torch.equal(dataset.labels(), torch.tensor([1, 0, 0] * 4))
     assert Latents(path, shape=(4, 5, 6)).load().shape == (N, 4, 5, 6)
     assert Latents(path).digest() != Latents(str(tmp_path / "z.safetensors")).digest()
+
+
+def size(path):
+    with Image.open(path) as picture:
+        return picture.size
 
 
 class Harmful:
@@ -149,6 +155,22 @@ def test_code_is_opened_for_those_alone_who_name_it(exported):
     assert not is_typed_again("dataset.decode=outputs/run")
 
 
+def test_a_run_whose_decoder_is_code_is_evaluated_and_drawn_by_the_decoder_that_is_named(path, exported, tmp_path):
+    words = ["dataset=latents", f"dataset.path={path}", f"dataset.decode={exported}", "generator=mlp", "discriminator=mlp"]
+    run = tmp_path / "run"
+    build(composed(*words, "batch_size=4", "iterations=1", "logger=[]", "device=cpu"), run).fit()
+    with pytest.raises(UserError, match=r"dataset\.decode=.*run code.*--decode"):
+        config_of(run / "checkpoints/last.pt", {})
+    config, _ = config_of(run / "checkpoints/last.pt", {}, decode=exported)
+    assert config.dataset["decode"] == exported
+    call("sample", run, "--n", 8, "--output", tmp_path / "of_first_channels.png")
+    assert size(tmp_path / "of_first_channels.png") == (8 * (6 + 2) + 2, 4 + 4)
+    call("sample", run, "--n", 8, "--decode", exported, "--output", tmp_path / "decoded.png")
+    assert size(tmp_path / "decoded.png") == (8 * (12 + 2) + 2, 8 + 4)
+    with pytest.raises(SystemExit, match="latents"):
+        call("evaluate", tmp_path, "--dataset", "latents", "--set", f"dataset.path={path}", "--output", tmp_path / "e")
+
+
 @pytest.mark.parametrize("decode", ["nowhere", "nowhere.pt2", "z.npy", "decoder.pt2"])
 def test_decoders_that_are_none_or_of_other_latents_are_refused(path, exported, tmp_path, decode):
     other = tmp_path / "other.npy"
@@ -167,11 +189,6 @@ AUTOENCODER = [
 def grey(path):
     with Image.open(path) as picture:
         return np.array(picture)
-
-
-def size(path):
-    with Image.open(path) as picture:
-        return picture.size
 
 
 @pytest.mark.parametrize("kind", ["vae", "vq"])

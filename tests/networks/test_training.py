@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from ganexp import build
-from tests.composing import composed
+from tests.composing import composed, options, suited
 from tests.small_runs import assert_same, state
 from tests.tiny import iterate
 
@@ -36,6 +36,7 @@ SLOW = [
     ("r3gan", "loss=wgan_gp"),
     ("biggan", "conditional=true penalty=[r1,lecam] channels_last=true"),
     ("biggan", "precision=bf16 pack=2 loss=hinge"),
+    *(("dit", f"strategy={one} loss={suited(one)} discriminator.block=gat") for one in options("strategy")),
     ("stylegan2", "precision=bf16 augment=ada"),
     ("stylegan2", "strategy=one_stage loss=minimax penalty=[r1,path_length] discriminator.minibatch_deviation=false"),
     ("dit", "latent_dim=192 generator.z=tokens term=[transport] balance=normalize precision=bf16 accumulate=2"),

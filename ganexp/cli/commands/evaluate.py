@@ -79,7 +79,7 @@ def _of_runs(options: argparse.Namespace, processes: Processes) -> list[Entry]:
     for path, name, (combination, seed) in zip(checkpoints, names, told, strict=True):
         entry = Entry(name, path, combination=combination, seed=seed)
         try:
-            config, iteration = processes.together(partial(config_of, path, asked, trust=options.trust))
+            config, iteration = processes.together(partial(config_of, path, asked, trust=options.trust, decode=options.decode))
             data = [config.dataset, config.conditional, _seed_of_data(config)]
             how = [config.measure, config.evaluation.model_dump(), config.precision, config.device]
             seen_by = json.dumps([data, how])
@@ -105,7 +105,10 @@ def _of_images(options: argparse.Namespace) -> list[Entry]:
     values = plain(compose(f"dataset={options.dataset}", *options.overrides, config_dir=options.config_dir))
     asked = asked_of(options)
     entries = [Entry(str(place), place) for place in options.places]
-    shape = choose("dataset", parse(values).dataset).make().shape
+    dataset = choose("dataset", parse(values).dataset).make()
+    if not dataset.bounded:
+        raise UserError(f"--dataset {options.dataset} has latents, and folders hold images: name the set of the images")
+    shape = dataset.shape
     for entry in entries:
         try:
             try:
