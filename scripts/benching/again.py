@@ -23,7 +23,7 @@ def compared(results: Results, first: Sequence[Block], second: Sequence[Block]) 
     arms = [
         (block, results.arms[block.workload.key, block.division, one.rule], results.numbers(block.workload.key, block.division))
         for block in first
-        for one in block.verdicts
+        for one in (*block.verdicts, *block.added)
     ]
     done = [(block, arm, numbers) for block, arm, numbers in arms if arm.chosen_again(numbers)]
     if not done:
@@ -50,8 +50,8 @@ def compared(results: Results, first: Sequence[Block], second: Sequence[Block]) 
 
 def _outcomes(first: Sequence[Block], second: Sequence[Block]) -> list[tuple[str, str, str, str]]:
     """Return block, rule and the outcomes by both versions, wherever both have one."""
-    before = {(block.name, one.rule): one.outcome for block in first for one in block.verdicts if one.ratio}
-    after = {(block.name, one.rule): one.outcome for block in second for one in block.verdicts if one.ratio}
+    before = {(block.name, one.rule): one.outcome for block in first for one in (*block.verdicts, *block.added) if one.ratio}
+    after = {(block.name, one.rule): one.outcome for block in second for one in (*block.verdicts, *block.added) if one.ratio}
     return [(*key, before[key], after[key]) for key in before if key in after]
 
 

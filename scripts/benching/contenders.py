@@ -16,7 +16,7 @@ REGULARISED = ("consensus", "jare", "runge_kutta")
 
 def outcomes(found: Sequence[Block], rule: str) -> list[tuple[Block, str]]:
     """Return how an added rule compares with `detach`, in the blocks where it is complete."""
-    return [(block, one.outcome) for block in found for one in block.verdicts if one.rule == rule]
+    return [(block, one.outcome) for block in found for one in block.added if one.rule == rule]
 
 
 def rows(found: Sequence[Block]) -> list[dict[str, object]]:
@@ -34,16 +34,26 @@ def rows(found: Sequence[Block]) -> list[dict[str, object]]:
         }
         for rule in ADDED
         for block in found
-        for one in block.verdicts
+        for one in block.added
         if one.rule == rule and one.ratio
     ]
+
+
+def better_than_r1(found: Sequence[Block]) -> dict[str, list[str]]:
+    """Return the rules whose ratio to `detach` with R1 has an interval below 1, by block."""
+    beside: dict[str, list[str]] = {}
+    for block in found:
+        for base in (one for one in block.added if one.rule == WITH_R1):
+            ratios = {one.rule: statistics.interval(statistics.ratio, [(one.ends, base.ends)]) for one in block.verdicts}
+            beside[block.name] = [rule for rule, ratio in ratios.items() if ratio.high < 1]
+    return beside
 
 
 def beside_r1(found: Sequence[Block]) -> dict[str, list[tuple[str, Interval, float]]]:
     """Return the ratios of the rules that add a penalty to `detach` with R1, with p of Wilcoxon's test, uncorrected."""
     beside: dict[str, list[tuple[str, Interval, float]]] = {}
     for block in found:
-        ends: dict[str, np.ndarray] = {one.rule: one.ends for one in block.verdicts}
+        ends: dict[str, np.ndarray] = {one.rule: one.ends for one in (*block.verdicts, *block.added)}
         for rule in (rule for rule in REGULARISED if rule in ends and WITH_R1 in ends):
             pair = (ends[rule], ends[WITH_R1])
             ratio = statistics.interval(statistics.ratio, [pair])

@@ -6,6 +6,7 @@ The sentences are in study.md.jinja; here are the figures that stand in them.
 import csv
 import io
 import math
+import re
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from pathlib import Path
@@ -48,7 +49,7 @@ from benching.verdicts import (
     overturned,
     two_digits,
 )
-from benching.workloads import ORDER, WORKLOADS, Workload
+from benching.workloads import WORKLOADS, Workload
 from ganexp.cli.commands.pages.markdown import table
 from ganexp.compare.intervals import Interval
 from ganexp.documents import atomic_write
@@ -86,7 +87,7 @@ def text(results: Results, every: Sequence[Block], second: Sequence[Block], pict
     template = jinja2.Environment(trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True).from_string(
         Path(__file__).with_name("study.md.jinja").read_text()
     )
-    return template.render(
+    rendered = template.render(
         compared=len({one.rule for block in found for one in block.fixed}),
         scope=_scope(found),
         complete=any(by_division.values()),
@@ -103,6 +104,7 @@ def text(results: Results, every: Sequence[Block], second: Sequence[Block], pict
         finalists=FINALISTS,
         choice_seeds=CHOICE_SEEDS,
         contenders=_contenders(every),
+        r1=_r1(found),
         order=_order(results),
         bench=NAME,
         release=RELEASE,
@@ -139,6 +141,7 @@ def text(results: Results, every: Sequence[Block], second: Sequence[Block], pict
         hours=f"{sum(line.cpu_s for line in results.lines) / 3600:.1f}",
         machines=_machines(results),
     )
+    return re.sub("\n{3,}", "\n\n", rendered)
 
 
 def verdicts(found: Sequence[Block]) -> str:
@@ -148,7 +151,7 @@ def verdicts(found: Sequence[Block]) -> str:
     for block in found:
         at_ends = edges(block)
         fallen = {one.rule for of, one in overturned(found) if of is block}
-        for one in block.verdicts:
+        for one in (*block.verdicts, *block.added):
             row: dict[str, Any] = {"workload": block.workload.key, "optimizer": block.division, "rule": one.rule}
             row |= _ends("distance", one.figure) | _ends("ratio", one.ratio)
             row |= {
@@ -207,7 +210,23 @@ def _contenders(found: Sequence[Block]) -> dict[str, Any] | None:
         for rule, of in contenders.beside_r1(found).items()
     }
     told = [{key: _of(one) if isinstance(one, Interval) else one for key, one in row.items()} for row in rows]
-    return {"table": table(told), "beside": beside} if rows else None
+    best = "; ".join(
+        f"{', '.join(f'`{rule}`' for rule in rules) or 'none'} on {name}"
+        for name, rules in contenders.better_than_r1(found).items()
+    )
+    return {"table": table(told), "beside": beside, "best": best} if rows else None
+
+
+def _r1(found: Sequence[Block]) -> dict[str, Any] | None:
+    """Say how often `detach` with R1 is better than `detach`, and how often rules that add a penalty are better than both."""
+    outcomes = [one for _, one in contenders.outcomes(found, contenders.WITH_R1)]
+    beside = contenders.beside_r1(found)
+    said = [
+        f"`{rule}` is better than that in {sum(ratio.high < 1 for _, ratio, _ in of)} and worse in "
+        f"{sum(ratio.low > 1 for _, ratio, _ in of)} of {len(of)}"
+        for rule, of in beside.items()
+    ]
+    return {"better": outcomes.count("better"), "of": len(outcomes), "beside": ", ".join(said)} if said else None
 
 
 def _order(results: Results) -> dict[str, Any] | None:
@@ -215,7 +234,7 @@ def _order(results: Results) -> dict[str, Any] | None:
     found = ordering.standings(results)
     rows: dict[str, dict[str, object]] = {}
     for one in found:
-        row = rows.setdefault(one.workload.name, {"workload": f"`{one.workload.name}`"})
+        row = rows.setdefault(one.workload.name, {"workload": f"`{one.workload.name}`", "digest": one.workload.digest})
         row["points, seeds"] = f"{one.points}, {len(one.ends)}"
         mean = _number(float(statistics.interquartile_mean(one.ends)))
         lost = f", {one.lost} lost" if one.lost else ""
@@ -406,7 +425,7 @@ def _power(found: Sequence[Block]) -> dict[str, object] | None:
 
 def _tuning(found: Sequence[Block]) -> dict[str, object] | None:
     of = sum(len(block.verdicts) for block in found)
-    held = sum(bool(ends) for block in found for ends in edges(block).values())
+    held = sum(bool(edges(block)[one.rule]) for block in found for one in block.verdicts)
     return {"held": held, "of": of, "share": f"{100 * edge_share(found):.0f}"} if of else None
 
 
@@ -471,6 +490,8 @@ def _budgets(results: Results, found: Sequence[Block], picture: str) -> dict[str
     """Return what twice the budget brings, and how much `detach` still gains at the end of the budget."""
     rows = []
     for workload, runs in runs_over_two_budgets(results).items():
+        if found and workload not in [block.workload for block in found]:
+            continue
         best = best_at_the_budget(runs)
         at_budget, after = best.figures[WITHIN - 1], best.figures[WITHIN:]
         row = {
@@ -494,7 +515,7 @@ def _change(curve: np.ndarray) -> str:
 def _workloads(results: Results) -> str:
     rows = []
     left_out = _not_begun(results)
-    for workload in (one for one in WORKLOADS.values() if one not in left_out):
+    for workload in (one for one in WORKLOADS.values() if one not in left_out and not one.of_order):
         row: dict[str, object] = {
             "workload": f"`{workload.name}`",
             "version": workload.version,
@@ -504,13 +525,12 @@ def _workloads(results: Results) -> str:
         }
         for division in DIVISIONS:
             misfits = [rule for of, rule in results.misfits(workload.key) if of == division]
-            wanted_of = ORDER if workload.of_order else (*RULES, contenders.AGAIN, contenders.WITH_R1)
-            rules = [one for one in wanted_of if one not in misfits and workload.asks_for(division, one)]
+            rules = [one for one in KNOWN if one not in misfits]
             numbers = results.numbers(workload.key, division)
             wanted = len(rules) * (len(numbers) + SEEDS)
             arms = [results.arms[workload.key, division, rule] for rule in rules]
             done = sum(sum(number in arm.tuning for number in numbers) + _tested(arm, numbers) for arm in arms)
-            row[f"runs with {TITLES[division]}"] = f"{done:,} of {wanted:,}" if done else "none" if wanted else ""
+            row[f"runs with {TITLES[division]}"] = f"{done:,} of {wanted:,}" if done else "none"
         rows.append(row)
     return table(rows) if rows else ""
 

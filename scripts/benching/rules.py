@@ -104,7 +104,6 @@ ADDED = {
     for rule in (
         Rule("detach_again", ("strategy=detach",), draw=2),  # a control: `detach`, tuned at other points with another seed
         Rule("detach_r1", ("strategy=detach", *_R1), (_log("penalty.r1.weight", 1e-2, 1e2),)),  # Mescheder et al. 2018: 10
-        _strategy("g_first"),  # only where the order of updates is the question
     )
 }
 """Added when the results of `RULES` were known. They are judged as a rule of one's own is, and change no verdict on others."""

@@ -91,6 +91,7 @@ class Block:
         workload: The workload.
         division: The name of the optimiser's division.
         verdicts: The verdicts on the rules whose runs are complete, the best first.
+        added: Those on the rules that were added later, which count in nothing else.
         lost: Rules all of whose points diverged.
         missing: Rules whose runs are not complete.
         misfits: Rules that do not fit, and why.
@@ -103,6 +104,7 @@ class Block:
     workload: Workload
     division: str
     verdicts: list[Verdict] = field(default_factory=list)
+    added: list[Verdict] = field(default_factory=list)
     lost: list[str] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
     misfits: dict[str, str] = field(default_factory=dict)
@@ -143,12 +145,9 @@ class Block:
 
     @property
     def pairs(self) -> dict[str, Pair]:
-        """The scores of each rule beside those of `detach`, seed by seed; infinite for a rule that diverged at every point.
-
-        Those added later are left out, since they were not run everywhere.
-        """
+        """The scores of each rule beside those of `detach`, seed by seed; infinite for a rule that diverged at every point."""
         ends = {one.rule: one.ends for one in self.verdicts} | {rule: np.full(SEEDS, math.inf) for rule in self.lost}
-        return {rule: (scores, self.base.ends) for rule, scores in ends.items() if rule != BASE and rule not in ADDED}
+        return {rule: (scores, self.base.ends) for rule, scores in ends.items() if rule != BASE}
 
     def outcome(self, rule: str) -> str:
         """Return how a rule compares with `detach`: worse if it diverged at every point, and empty if it was not run."""
@@ -209,7 +208,7 @@ def _correct(block: Block) -> None:
     """Correct the p-values of a block by Holm: the bench's own rules among themselves, another rule together with them."""
     fixed = block.fixed
     values = [*(one.uncorrected for one in fixed), *[1.0] * (block.comparisons - len(fixed))]  # the rest are not tested
-    for one in block.verdicts:
+    for one in (*block.verdicts, *block.added):
         if one.rule not in RULES:
             one.p = holm([one.uncorrected, *values])[0]
     for one, p in zip(fixed, holm(values), strict=False):
@@ -266,7 +265,7 @@ def _block(results: Results, workload: Workload, division: str, again: bool) -> 
         chosen = arm.chosen_again(numbers) if again else first
         runs = arm.seeds(chosen.point) if chosen else {}
         if all(number in arm.tuning for number in numbers) and first is None:
-            block.lost.append(rule)
+            block.lost += [rule] if rule not in ADDED else []
         elif chosen is None or any(seed not in runs for seed in range(SEEDS)):
             block.missing.append(rule)
         else:
@@ -275,14 +274,15 @@ def _block(results: Results, workload: Workload, division: str, again: bool) -> 
             if rule == BASE:
                 block.target = float(statistics.interquartile_mean(curves[rule].T)[TARGET_AT - 1])
             searched = [arm.tuning[number].plateau for number in numbers]
-            block.verdicts.append(_alone(rule, chosen, searched, curves[rule], block.target, collapsed))
+            own = block.added if rule in ADDED else block.verdicts
+            own.append(_alone(rule, chosen, searched, curves[rule], block.target, collapsed))
     if BASE in curves:
         runs_at = results.runners_up(workload.key, division)
         for line in results.arms[workload.key, division, BASE].ranked(numbers)[1 : NEXT_BEST + 1]:
             runs = runs_at.get(line.point, {})
             if all(seed in runs for seed in range(SEEDS)):
                 block.runners_up[line.point] = np.array([runs[seed].end for seed in range(SEEDS)])
-        for verdict in block.verdicts:
+        for verdict in (*block.verdicts, *block.added):
             _beside(verdict, curves, results.times(workload.key))
     block.verdicts.sort(key=lambda one: one.figure.middle)
     return block
@@ -424,7 +424,7 @@ def edge_share(found: Sequence[Block]) -> float:
 
 def edges(block: Block) -> dict[str, tuple[str, ...]]:
     """Return which settings of the chosen points lie at an end of their range, by rule."""
-    return {one.rule: _edges(block, one.rule, one.chosen.point) for one in block.verdicts}
+    return {one.rule: _edges(block, one.rule, one.chosen.point) for one in (*block.verdicts, *block.added)}
 
 
 def _edges(block: Block, rule: str, number: int) -> tuple[str, ...]:

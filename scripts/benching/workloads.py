@@ -100,8 +100,8 @@ _SMALL = (
         "rpgan",
     ),
 )
-ORDER = ("detach", "g_first", "joint", "extragradient", "resample")
-"""The rules for which the question is whether the order of updates matters beside an L1 term."""
+ORDER = ("detach", "joint", "extragradient", "resample")
+"""The rules for which the question is whether the order of updates matters beside an L1 term; `g_first` updates as `joint`."""
 _PAIRED = (
     "dataset=degraded",
     "dataset.of.image_size=16",

@@ -404,7 +404,7 @@ def test_rules_that_were_added_change_no_verdict_on_others(tmp_path):
     assert before.complete and after.complete  # noqa: PT018
     assert [(one.rule, one.p, one.outcome) for one in before.fixed] == [(one.rule, one.p, one.outcome) for one in after.fixed]
     assert before.pairs.keys() == after.pairs.keys()
-    assert {one.rule: one.outcome for one in after.verdicts}["detach_again"] == "better"
+    assert [(one.rule, one.outcome) for one in after.added] == [("detach_again", "better")]
     assert not {*ADDED} & {*RULES}
 
 
@@ -412,7 +412,7 @@ def test_beside_an_l1_term_rules_are_compared_by_the_points_and_seeds_that_all_h
     workload = WORKLOADS["edges_l1_10"]
     results = Results(tmp_path / "study.csv")
     results.append(Line("bound", workload.key, figures=(70.0,)))
-    for rule, points, ends in (("detach", 3, (2, 2, 2)), ("joint", 2, (4, 90)), ("g_first", 4, (1, 1, 1))):
+    for rule, points, ends in (("detach", 3, (2, 2, 2)), ("joint", 2, (4, 90)), ("resample", 4, (1, 1, 1))):
         for number in range(points):
             end = 80.0 if (rule, number) == ("joint", 1) else 10.0 - number
             made = Line("tuning", workload.key, 1, "adam", rule, number, 1000, "finished", 1.0, (end,) * JUDGEMENTS)
@@ -424,12 +424,12 @@ def test_beside_an_l1_term_rules_are_compared_by_the_points_and_seeds_that_all_h
     found = {one.rule: one for one in ordering.standings(results)}
     assert {(one.points, len(one.ends)) for one in found.values()} == {(2, 2)}
     assert (found["joint"].failed, found["joint"].lost, found["detach"].failed) == (1, 1, 0)
-    assert found["g_first"].ratio.middle == pytest.approx(0.5)
+    assert found["resample"].ratio.middle == pytest.approx(0.5)
     assert found["joint"].ratio.middle == pytest.approx(47 / 2)
     assert found["detach"].ratio is None
     plan = Plan(results, [workload], [*KNOWN.values()])
     assert {(division, rule.name) for _, division, rule in plan.arms()} == {
-        ("adam", rule) for rule in ("detach", "g_first", "joint", "extragradient", "resample")
+        ("adam", rule) for rule in ("detach", "joint", "extragradient", "resample")
     }
 
 
