@@ -35,7 +35,6 @@ class ProgressLogger(Logger):
         self._labels = {key: measure.label for key, measure in known(measures).items() if measure.label}
         self._figures = {key: measure for key, measure in measures.items() if key.startswith("eval/")}
         self._evaluated: Row = {}
-        self._rows = 0
         self._on_terminal = sys.stderr.isatty()
         # With a delay, however short, the bar is drawn at the first iteration, not by a trainer that is built and never fits.
         self._bar = tqdm(total=iterations, unit="it", disable=not self._on_terminal, dynamic_ncols=True, delay=1e-3)
@@ -60,10 +59,6 @@ class ProgressLogger(Logger):
             left_s = (self.iterations - done) * each_ms / 1000
             text += f"  {tqdm.format_interval(left_s)} left" if left_s > 0 else ""
             log.info("%s/%s  %s", f"{row['progress/iteration']:,}", f"{self.iterations:,}", text)
-            self._rows += 1
-            if self._rows == 2 and (left := self.iterations - row["progress/iteration"]):  # the first one warms up
-                per_iteration = row["progress/real_images"] / row["progress/iteration"] / row["speed/images_per_s"]
-                log.info("%s iterations are left: at this rate about %s.", f"{left:,}", _lasting(left * per_iteration))
 
     def rewind(self, iteration: int) -> Row:
         self._bar.n = self._bar.last_print_n = iteration
@@ -83,10 +78,3 @@ class ProgressLogger(Logger):
         """Return a figure as people read it, with that of real data in brackets."""
         real = self._figures[key].real
         return f"{key.removeprefix('eval/')} {row[key]:.4g}" + ("" if real is None else f" (real {real:.4g})")
-
-
-def _lasting(seconds: float) -> str:
-    """Return a time as people say it."""
-    if seconds < 120:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} minutes" if seconds < 7200 else f"{seconds / 3600:.1f} hours"

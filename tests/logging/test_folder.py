@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ganexp.documents import refuse_unwritable, write_document
-from ganexp.logging import FolderLogger, Picture, ProgressLogger, Summary
+from ganexp.logging import FolderLogger, Picture, Summary
 from ganexp.logging.layout import RunFolder
 from ganexp.logging.lock import FolderLocked, is_locked, lock, unlock
 from ganexp.logging.reading import find, is_run, read
@@ -223,12 +223,3 @@ def test_rows_that_were_deleted_during_a_run_are_told_and_not_named(tmp_path):
         assert "rows" not in summary["paths"]
         assert any("metrics.jsonl was deleted while the run wrote to it" in note for note in summary["notes"])
         shutil.rmtree(tmp_path / "run")
-
-
-def test_what_is_left_is_estimated_from_the_rate_of_the_second_row(caplog):
-    caplog.set_level("INFO")
-    logger = ProgressLogger(1000)
-    for at, speed in ((50, 1.0), (100, 64.0), (150, 64.0)):
-        logger.write({"progress/iteration": at, "progress/real_images": 32 * at, "loss/d": 1.0, "speed/images_per_s": speed})
-    said = [record.getMessage() for record in caplog.records if "are left" in record.getMessage()]
-    assert said == ["900 iterations are left: at this rate about 8 minutes."]  # 900 · 32 / 64 s
