@@ -46,7 +46,5 @@ def command(words: Sequence[str]) -> Callable[[], object]:
     options = parsed(words)
     refuse(options)
     if os.environ.get("RANK", "0") in ("0", ""):
-        print(
-            f"ganexp {options.command}: what it needs is being loaded, which takes some seconds.", file=sys.stderr, flush=True
-        )
+        print(f"ganexp {options.command}: loading PyTorch, which takes a few seconds.", file=sys.stderr, flush=True)
     return partial(importlib.import_module(f"ganexp.cli.commands.{options.command}").main, options)

@@ -125,7 +125,7 @@ def test_the_best_checkpoint_the_plain_weights_and_a_job_of_a_sweep(tmp_path):
     shutil.copy(job / "metrics.jsonl", tmp_path)  # another run's, for all that is known
     assert ganexp.load(tmp_path / "sweep" / "lone.pt").origin.figures == {}
     assert torch.equal(ganexp.load(job, averaged=False)(z), trainer.gan.generator.eval()(z))
-    with pytest.raises(CheckpointError, match=r"sweep is a sweep of 1 runs: name one of them, such as .*3_width=2$"):
+    with pytest.raises(UserError, match=r"sweep is a sweep of 1 runs: name one of them, such as .*3_width=2$"):
         ganexp.load(tmp_path / "sweep")
 
 

@@ -14,6 +14,7 @@ from ganexp.facts import UserError
 from ganexp.losses import Hinge
 from ganexp.networks import MLPGenerator
 from ganexp.strategies import detach
+from ganexp.strategies.base import as_strategy
 from ganexp.training.checkpoint import CheckpointError
 from tests.composing import composed
 from tests.small_runs import NETWORKS, assert_same
@@ -56,7 +57,7 @@ def test_a_run_ends_the_workers_of_its_feed_however_it_ends():
     made.fit()
     assert not multiprocessing.active_children()
     made = trainer(Streamed(DATA, 5, workers=2), 3)
-    made.step.strategy = lambda gan, reals, **steps: 1 / 0
+    made.step.strategy = as_strategy(lambda gan, reals, **steps: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         made.fit()
     assert not multiprocessing.active_children()

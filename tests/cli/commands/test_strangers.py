@@ -80,7 +80,7 @@ LIBRARY = [loaded_with_its_data, load_discriminator, load_pair, built, resumed]
 
 
 def takes_a_place(action):
-    kinds = (Path, arguments._place, arguments._place_or_repository)
+    kinds = (Path, arguments._place, arguments._place_or_repository, arguments._generator)
     return not action.option_strings and action.type in kinds
 
 
