@@ -5,6 +5,7 @@ import types
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
+import psutil
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.conv import _ConvNd
@@ -62,7 +63,7 @@ class Machine:
         """How much memory the device has, free or not."""
         if self.device.type == "cuda":
             return torch.cuda.get_device_properties(self.device).total_memory
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        return psutil.virtual_memory().total
 
     @property
     def emulates_bf16(self) -> bool:

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
-SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGHUP)
-"""A shutdown, Ctrl-C, a cluster's warning before it takes the machine back, and a terminal that is closed."""
+SIGNALS = [one for one in signal.Signals if one.name in ("SIGTERM", "SIGINT", "SIGUSR1", "SIGHUP")]
+"""A shutdown, Ctrl-C, a cluster's warning before it takes the machine back, and a terminal that is closed; Windows has two."""
 
 
 class Stopping:
@@ -44,5 +44,5 @@ class Stopping:
 def _is_free(number: signal.Signals) -> bool:
     handler = signal.getsignal(number)
     if handler == signal.SIG_IGN:
-        return number != signal.SIGHUP
+        return number.name != "SIGHUP"
     return handler in (signal.SIG_DFL, signal.default_int_handler) or isinstance(getattr(handler, "__self__", None), Stopping)

@@ -2,6 +2,7 @@
 
 import sys
 
+import psutil
 import torch
 
 from ganexp.logging import Row
@@ -37,6 +38,8 @@ def peak_memory_mib(device: torch.device) -> float:
     """Return the peak of the memory that torch has allocated on a GPU, or of the process's resident memory."""
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device) / 2**20
+    if sys.platform == "win32":
+        return psutil.Process().memory_info().peak_wset / 2**20
     import resource  # not available on Windows
 
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
