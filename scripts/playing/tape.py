@@ -1,8 +1,8 @@
 """Tapes of strategies: operations on numbers that the browser repeats, so that no strategy needs its own script.
 
 The strategy itself runs, on a real GAN with autograd, and every operation on tensors is written down, as for a CUDA graph. Rate
-and momentum are tensors, which the page sets. The coefficient of a strategy and the number of an iteration are plain numbers:
-recordings at three values of the coefficient, and of several iterations, show which numbers follow them, and how.
+and momentum are tensors, which the page sets. The coefficient of a strategy is a plain number: recordings at three of its
+values show which numbers follow it, and how.
 """
 
 import itertools
@@ -25,6 +25,7 @@ _VIEWS = {"detach", "alias", "view", "_unsafe_view", "squeeze", "unsqueeze", "ex
 _ALIKE = {"clone": "copy", "log_sigmoid_forward": "log_sigmoid", "bitwise_and": "and", "bitwise_not": "not"}
 _KNOWN = {"add", "sub", "mul", "div", "neg", "lerp", "copy", "sum", "mean", "stack", "sigmoid", "log_sigmoid", "sign", "where"}
 _KNOWN |= {"log_sigmoid_backward", "gt", "le", "and", "not", "ones_like", "zeros_like", "scalar_tensor", "full_like", "leg"}
+_KNOWN |= {"reciprocal"}
 
 Operation = tuple[str, int, tuple[Any, ...]]
 """A name of `tapes.js`, the place of the result, and the operands: places, or numbers as `(number,)`."""
@@ -46,6 +47,7 @@ class _Recorder(TorchDispatchMode):
         self.iterations: list[list[Operation]] = []
         self.found: dict[int, int] = {}
         self.kept: list[Tensor] = []
+        self.before: list[list[float]] = []
 
     def place(self, tensor: Tensor) -> int:
         """Return the place of a tensor: all of the memory that it is a view of."""
@@ -53,6 +55,7 @@ class _Recorder(TorchDispatchMode):
         if memory._cdata not in self.found:
             self.found[memory._cdata] = len(self.kept)
             self.kept.append(torch.empty(0, dtype=tensor.dtype).set_(memory))
+            self.before.append(_values(self.kept[-1]))
         return self.found[memory._cdata]
 
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -136,9 +139,9 @@ def program(
 
     Returns:
         `tapes`, lists of operations of one iteration each: the one that `first` names is played once, and then those of `loop`
-        again and again. An operation is a name, a place and operands: places, or `[a]`, `[a, b]` for a + b times the
-        coefficient, and `[a, b, 1]` for 1/(a + bk) in iteration k = 0, 1, …. `start` is what lies at places that no operation
-        fills.
+        again and again. An operation is a name, a place and operands: places, or `[a]`, and `[a, b]` for a + b times the
+        coefficient. `start` is what lies at places that no operation fills, or that the first iteration reads before it fills
+        them.
 
     Raises:
         Unrepeatable: The strategy cannot be recorded in this way.
@@ -154,11 +157,12 @@ def program(
         if any(form != forms[0][0] for form, _ in forms):
             raise Unrepeatable(f"the coefficient changes more than numbers, or iterations do not come again after {cycle}")
         numbers = np.array([own for _, own in forms]).reshape(len(recordings), len(ks), -1)
-        expressions = [_expression(numbers[..., slot], ks, values) for slot in range(numbers.shape[-1])]
+        expressions = [_expression(numbers[..., slot], values) for slot in range(numbers.shape[-1])]
         tapes.append(_with_legs(forms[0][0], expressions))
     unique = [tape for i, tape in enumerate(tapes) if tape not in tapes[:i]]
     first, *loop = (unique.index(tape) for tape in tapes)
     fixed = {place: [*own] if len(own) > 1 else own[0] for own, place in start.items()}
+    fixed |= recordings[0].state
     return {"tapes": unique, "first": first, "loop": loop, "start": fixed}
 
 
@@ -170,6 +174,8 @@ class _Lean:
     constants: dict[int, list[float]]
     outside: list[int]
     """Places that an iteration reads as another one has left them."""
+    state: dict[int, float]
+    """What lies at those of them that the first iteration reads before it fills them, such as a count of iterations."""
 
 
 def _lean(recorder: _Recorder) -> _Lean:
@@ -179,19 +185,26 @@ def _lean(recorder: _Recorder) -> _Lean:
         reached = len(needed)
         needed |= {one for _, place, given in every if place in needed for one in given if isinstance(one, int)}
     times = Counter(place for _, place, _ in every)
-    values = [one.double().reshape(-1).tolist() for one in recorder.kept]
+    values = [_values(one) for one in recorder.kept]
     constants = {place: value for place, value in enumerate(values) if place >= GIVEN and not times[place]}
     for _, place, given in every:
         if times[place] == 1 and all(one in constants for one in given if isinstance(one, int)):
             constants[place] = values[place]
     iterations = [[one for one in tape if one[1] in needed and one[1] not in constants] for tape in recorder.iterations]
     outside: dict[int, None] = dict.fromkeys(range(GIVEN))
-    for tape in iterations:
+    early = 0
+    for number, tape in enumerate(iterations):
         filled: set[int] = set()
         for _, place, given in tape:
             outside |= dict.fromkeys(one for one in given if isinstance(one, int) and one not in filled | constants.keys())
             filled.add(place)
-    return _Lean(iterations, constants, [*outside])
+        early = early if number else len(outside)
+    state = {at: recorder.before[place][0] for at, place in enumerate([*outside][:early]) if at >= GIVEN}
+    return _Lean(iterations, constants, [*outside], state)
+
+
+def _values(tensor: Tensor) -> list[float]:
+    return tensor.double().reshape(-1).tolist()
 
 
 def _form(lean: _Lean, k: int, start: dict[tuple[float, ...], int]) -> tuple[list[Any], list[float]]:
@@ -214,8 +227,8 @@ def _form(lean: _Lean, k: int, start: dict[tuple[float, ...], int]) -> tuple[lis
     return form, numbers
 
 
-def _expression(numbers: NDArray[np.float64], ks: Sequence[int], values: Sequence[float | None]) -> list[float]:
-    """Return how a number, `(values, iterations)`, follows the coefficient or the iteration; as it is if it follows neither."""
+def _expression(numbers: NDArray[np.float64], values: Sequence[float | None]) -> list[float]:
+    """Return how a number, `(values, iterations)`, follows the coefficient; as it is if it does not."""
     first = numbers[0, 0]
     if (numbers == first).all():
         return [float(first)]
@@ -224,11 +237,7 @@ def _expression(numbers: NDArray[np.float64], ks: Sequence[int], values: Sequenc
         slope, offset = np.polyfit(coefficients, numbers[:, 0], 1)
         if np.allclose(offset + slope * coefficients, numbers[:, 0], rtol=1e-12, atol=1e-12):
             return [_tidy(offset), _tidy(slope)]
-    if len(ks) > 2 and (numbers == numbers[:1]).all():
-        slope, offset = np.polyfit(ks, 1 / numbers[0], 1)
-        if np.allclose(1 / (offset + slope * np.array(ks)), numbers[0], rtol=1e-12):
-            return [_tidy(offset), _tidy(slope), 1]
-    raise Unrepeatable("a number follows neither the coefficient nor the iteration in a way that the page knows")
+    raise Unrepeatable("a number changes in a way that the page does not know")
 
 
 def _tidy(value: float) -> float:

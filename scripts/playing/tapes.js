@@ -9,6 +9,7 @@ const tapes = (() => {
     mul: (a, b) => a * b,
     div: (a, b) => a / b,
     neg: a => -a,
+    reciprocal: a => 1 / a,
     lerp: (a, b, share) => a + share * (b - a),
     copy: a => a,
     sigmoid,
@@ -50,12 +51,12 @@ const tapes = (() => {
     return at;
   }
 
-  // An operation is a name, a place and operands: places, or numbers [a], [a, b] for a + b·coefficient, [a, b, 1] for 1/(a + bk).
-  function play(tape, names, at, coefficient, k, leg = () => {}) {
+  // An operation is a name, a place and operands: places, or numbers [a], and [a, b] for a + b·coefficient.
+  function play(tape, names, at, coefficient, leg = () => {}) {
     const value = one => {
       if (typeof one === "number") return at[one];
-      const [a, b, turned] = one;
-      return turned ? 1 / (a + b * k) : b === undefined ? a : a + b * coefficient;
+      const [a, b] = one;
+      return b === undefined ? a : a + b * coefficient;
     };
     for (const [name, place, ...given] of tape)
       if (place === undefined) leg();
@@ -68,7 +69,7 @@ const tapes = (() => {
     const points = [[...start]], legs = [[]];
     for (let k = 0; k < iterations; k++) {
       const tape = k ? program.loop[(k - 1) % program.loop.length] : program.first, places = [points[k]];
-      play(tape, program.names, at, o.coefficient, k, () => places.push([at[0], at[1]]));
+      play(tape, program.names, at, o.coefficient, () => places.push([at[0], at[1]]));
       if (!(Math.hypot(at[0], at[1]) < bound)) break;
       points.push([at[0], at[1]]);
       legs.push(walked(places));
@@ -99,14 +100,14 @@ const tapes = (() => {
   // eigenvalues of its derivative there, by squaring that again and again. None if iterations differ for ever.
   function radius(data, game, strategy, o) {
     const program = programOf(data, game, strategy, o), operations = program.loop.flat();
-    if (operations.some(([, , ...given]) => given.some(one => one.length === 3))) return null;
+    if (Object.keys(program.start).some(place => place < 100)) return null;  // it counts its iterations
     const places = operations.flatMap(([, ...rest]) => rest).filter(one => typeof one === "number" && one < 100);
     const own = [...new Set([0, 1, ...places])].filter(place => place < 2 || place > 5), h = 1e-5;
     const from = (place, value) => {
       const at = memory(program, game, o, 0, 0);
       for (const one of own) at[one] = 0;
       at[place] = value;
-      for (const tape of program.loop) play(tape, program.names, at, o.coefficient, 1);
+      for (const tape of program.loop) play(tape, program.names, at, o.coefficient);
       return own.map(one => at[one]);
     };
     const columns = own.map(place => [from(place, h), from(place, -h)]);
