@@ -15,7 +15,7 @@ except ModuleNotFoundError:
     sys.exit("Error: this needs plotly, which is not installed: pip install -e '.[report]'.")
 
 from ganexp.cli.commands.pages import html
-from ganexp.cli.commands.reporting import charts, comparing, headings, pictures, ranking
+from ganexp.cli.commands.reporting import charts, comparing, headings, meanings, pictures, ranking
 from ganexp.cli.sweeping import Results, Sweep
 from ganexp.documents import write_text
 from ganexp.facts import UserError
@@ -48,6 +48,7 @@ def page(found: Sequence[RecordedRun], title: str, ranked: str = "") -> str:
     groups = comparing.grouped(found)
     drawn = [group for group in groups if any(run.rows for run in group.runs)]
     names = comparing.folder_names(found)
+    captions = comparing.captions(found, groups)
     shown = [pictures.shown(run, PICTURES // len(found) or 1) for run in found]
     for run, own in zip(found, shown, strict=True):
         run.problems += own.problems
@@ -56,8 +57,8 @@ def page(found: Sequence[RecordedRun], title: str, ranked: str = "") -> str:
     sections = []
     for kind in dict.fromkeys(key for own in shown for key in own.frames):
         figured = [
-            _pictured(f"{name}, {kind}", own.frames[kind], _number_of(run, drawn))
-            for run, name, own in zip(found, names, shown, strict=True)
+            _pictured(caption, kind, own.frames[kind], _number_of(run, drawn))
+            for run, caption, own in zip(found, captions, shown, strict=True)
             if kind in own.frames
         ]
         sections.append(f'<h2>{escape(kind.capitalize())}</h2><div class="pictures">{"".join(figured)}</div>')
@@ -106,11 +107,13 @@ def _number_of(run: RecordedRun, groups: Sequence[comparing.Group]) -> int:
 
 
 def _overview(found: Sequence[RecordedRun]) -> str:
-    """Return one line: how many runs there are, in which states, and how many are damaged."""
+    """Return one line: how many runs there are, in which states, and how many are damaged; of one run, how it ended."""
     states = Counter(run.state if run.state in STATES else "in an unknown state" for run in found)
     damaged = sum(bool(run.problems) for run in found)
     said = [f"{count} {state}" for state, count in states.items()] + [f"{damaged} damaged"] * bool(damaged)
-    return f"<p>{len(found)} {'runs' if len(found) > 1 else 'run'}: {', '.join(said)}.</p>"
+    if len(found) == 1:
+        return f"<p>State: {next(iter(states))}{', damaged' * bool(damaged)}.</p>"
+    return f"<p>{len(found)} runs: {', '.join(said)}.</p>"
 
 
 def _run_table(found: Sequence[RecordedRun], names: Sequence[str]) -> str:
@@ -129,11 +132,11 @@ def _run_table(found: Sequence[RecordedRun], names: Sequence[str]) -> str:
         problems += [f"and {len(run.problems) - 3} more"] * (len(run.problems) > 3)
         state = f'<span class="{run.state if run.state in STATES else "problem"}">{escape(comparing.shown(run.state))}</span>'
         state += "".join(f'<div class="problem">{escape(comparing.shown(one, 400))}</div>' for one in problems)
-        cells = [html.cell(escape(name), "name"), html.cell(state)]
+        cells = [html.cell(html.name(name), "name"), html.cell(state)]
         cells += [html.cell(escape(comparing.shown(values[key])) if key in values else "") for key in told]
         cells += [html.cell(_number(last[key]) if key in last else "", "number") for key in (*metrics, *STEPS)]
         lines.append(f"<tr>{''.join(cells)}{html.cell(escape(_commit(run)))}</tr>")
-    return html.table(header, lines)
+    return f"<h2>Runs</h2>{html.table(header, lines)}"
 
 
 def _all_differences(found: Sequence[RecordedRun], groups: Sequence[comparing.Group]) -> str:
@@ -169,13 +172,16 @@ def _legend(groups: Sequence[comparing.Group]) -> str:
 
 
 def _places(keys: Sequence[str], measures: Mapping[str, Scalar]) -> str:
-    """Return the elements for the charts, each below its key, with the key's meaning where it is known."""
-    parts, meanings = [], known(measures)
+    """Return the elements for the charts, each below its key with its meaning, and how figures were measured below them all."""
+    parts, told = [], known(measures)
     for key in keys:
-        meaning = meanings[key].meaning if key in meanings else ""
-        head = f'<h3 title="{escape(meaning)}">{escape(key)} <small>{escape(meaning)}</small></h3>'
+        meaning, of_real = meanings.plain(told[key]) if key in told else ("", "")
+        whole = told[key].meaning if key in told else ""
+        head = f'<h3 title="{escape(whole)}">{escape(key)} <small>{escape(meaning + of_real)}</small></h3>'
         parts.append(f'<section>{head}<div class="chart" data-figure="{escape(key)}"></div></section>')
-    return f'<div class="charts">{"".join(parts)}</div>'
+    figures = [(key, measures[key]) for key in keys if key in measures and measures[key].basis]
+    notes = "".join(f"<li>{escape(one)}</li>" for one in meanings.sentences(figures))
+    return f'<div class="charts">{"".join(parts)}</div>' + (f'<ul class="note">{notes}</ul>' if notes else "")
 
 
 def _bars(groups: Sequence[comparing.Group], times: Sequence[dict[str, float]]) -> str:
@@ -206,14 +212,15 @@ def _slider(shown: Sequence[pictures.Shown]) -> str:
     if last < 1:
         return ""
     ends = f'min="0" max="{last}" value="{last}" data-iterations="{iterations}"'
-    return f'<div class="turned"><input type="range" id="turn" aria-label="iteration" {ends}></div>'
+    words = '<label for="turn">Pictures at iteration <output id="turned"></output></label>'
+    return f'<div class="turned">{words}<input type="range" id="turn" {ends}></div>'
 
 
-def _pictured(caption: str, frames: Sequence[tuple[int, str]], group: int) -> str:
+def _pictured(caption: str, kind: str, frames: Sequence[tuple[int, str]], group: int) -> str:
     """Return pictures over time; the slider chooses the newest that is no later than the slider's iteration."""
     return (
-        f'<figure data-of="{group}"><img alt="{escape(caption)}" src="{frames[-1][1]}">'
-        f"<figcaption>{escape(caption)} · <output></output></figcaption>"
+        f'<figure data-of="{group}"><img alt="{escape(caption)}, {escape(kind)}" src="{frames[-1][1]}">'
+        f"<figcaption>{html.name(caption)} · <output></output></figcaption>"
         f'<script type="application/json">{html.for_script(frames)}</script></figure>'
     )
 

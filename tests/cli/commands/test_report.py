@@ -8,6 +8,8 @@ import pytest
 
 from ganexp.cli.commands import report
 from ganexp.cli.commands.reporting import charts
+from ganexp.cli.commands.reporting.meanings import sentences
+from ganexp.instruments.scalar import Scalar
 from ganexp.logging.keys import DIAGNOSTICS
 from tests.browser import drawn, needs_a_browser, title
 from tests.calling import call
@@ -109,3 +111,30 @@ def test_early_signs_have_charts_with_their_meanings(tmp_path):
     page = call("report", folder).read_text()
     assert DIAGNOSTICS.keys() <= figures(page).keys()
     assert all(measure.meaning in page for measure in DIAGNOSTICS.values())
+
+
+def test_single_eigenvalues_have_no_charts(tmp_path):
+    folder = rich_run(tmp_path / "run")
+    row = {"progress/iteration": 21, "dynamics/real_1": 1.0, "dynamics/imag_1": 0.5, "dynamics/smallest_real": 1.0}
+    with (folder / "metrics.jsonl").open("a") as file:
+        file.write(json.dumps(row) + "\n")
+    charted = figures(call("report", folder).read_text()).keys()
+    assert {key for key in charted if key.startswith("dynamics/")} == {"dynamics/smallest_real"}
+
+
+def test_what_figures_share_of_how_they_were_measured_is_said_once():
+    def measured(meaning, basis, further="", **others):
+        return Scalar(f"{meaning}, {basis}{further}", basis=basis, **others)
+
+    fid = measured("distance", "features: a, 50 samples", "; not ours; real data: 3", note="not ours")
+    kid = measured("discrepancy, cubic", "features: a, subsets 2, 50 samples", "; not ours", note="not ours", best="highest")
+    assert sentences([("fid", fid)]) == [
+        "Measured with features: a, 50 samples; not ours.",
+        "fid is the distance (lowest is best; real data: 3).",
+    ]
+    assert sentences([("fid", fid), ("kid", kid)]) == [
+        "Measured with features: a, 50 samples; not ours.",
+        "fid is the distance (lowest is best; real data: 3).",
+        "kid is the discrepancy, cubic (highest is best): subsets 2.",
+    ]
+    assert sentences([("x", Scalar("x, in words"))]) == ["x is the x, in words (lowest is best)."]

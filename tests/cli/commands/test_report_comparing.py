@@ -70,6 +70,16 @@ def test_runs_of_one_name_are_told_apart_by_the_folders_above(tmp_path):
     assert comparing.folder_names(found) == ["a/0_run", "b/0_run", "c"]
 
 
+def test_pictures_of_a_sweep_are_named_by_what_differs_and_the_seed_if_no_two_have_the_same(tmp_path):
+    for number, (strategy, seed) in enumerate([("detach", 0), ("detach", 1), ("joint", 0)]):
+        plain_run(tmp_path / f"{number}_a", config(seed, strategy=strategy), pictures=("samples",))
+    named = "<figcaption>(.*?) ·"
+    captions = ["strategy=detach, seed 0", "strategy=detach, seed 1", "strategy=joint, seed 0"]
+    assert re.findall(named, call("report", tmp_path).read_text()) == captions
+    plain_run(tmp_path / "3_a", config(0, strategy="joint"), pictures=("samples",))
+    assert re.findall(named, call("report", tmp_path).read_text()) == [f"{number}_<wbr>a" for number in range(4)]
+
+
 def test_rows_are_laid_beside_each_other_by_iteration_not_by_number(tmp_path):
     plain_run(tmp_path / "0_a", config(0), values=np.arange(5, 105, 5).tolist(), every=5)  # the value is the iteration
     plain_run(tmp_path / "1_b", config(1), values=np.arange(10, 60, 10).tolist(), every=10)
@@ -103,8 +113,8 @@ def test_groups_keep_their_look_in_all_charts_and_no_two_look_alike(tmp_path):
 
 def test_pictures_come_first_and_are_turned_together(tmp_path):
     page = call("report", str(plain_run(tmp_path / "run", config(), pictures=("samples", "reconstructions")))).read_text()
-    assert re.findall("<figcaption>(.*?) ·", page) == ["run, samples", "run, reconstructions"]
-    assert re.findall("<h2>(.*?)</h2>", page)[:3] == ["Samples", "Reconstructions", "Curves"]
+    assert re.findall("<figcaption>(.*?) ·", page) == ["run", "run"]
+    assert re.findall("<h2>(.*?)</h2>", page)[:4] == ["Samples", "Reconstructions", "Runs", "Curves"]
     ((last, slider),) = re.findall(r'<input type="range" .*? max="(\d+)" .*? data-iterations="(.*?)">', page)
     frames = re.findall(r'<script type="application/json">(.*?)</script>', page)
     iterations = sorted({at for one in frames for at, _ in json.loads(one)})

@@ -57,7 +57,7 @@ def _table(entries: Sequence[Entry]) -> str:
     lines = []
     for entry in entries:
         result = entry.result
-        cells = [html.cell(escape(entry.name), "name")]
+        cells = [html.cell(html.name(entry.name), "name")]
         if result is None:
             cells.append(f'<td class="problem" colspan="{2 + len(keys)}">{escape(entry.problem)}.</td>')
         else:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from ganexp.cli.commands.reporting.meanings import sentences
 from ganexp.cli.sweeping.tables import as_text
 from ganexp.compare.ranking import Outcome, Ranking
 from ganexp.compare.ranking import ranked as of_combinations
@@ -92,15 +93,8 @@ def _outcome(entry: Entry, key: str) -> Outcome:
 
 
 def meanings(entries: Sequence[Entry]) -> list[str]:
-    """Return what the figures mean, grouped by how they were measured: by which features, with how many samples."""
-    ways: dict[str, dict[str, None]] = {}
-    for entry in entries:
-        for key, one in entry.result.measures.items() if entry.result else ():
-            plain, _, further = one.meaning.partition(f", {one.basis}")
-            of_real = further.removeprefix(f"; {one.note}") if one.note else further
-            how = "; ".join(filter(None, (one.basis, one.note)))
-            ways.setdefault(how, {})[f"{key} is the {plain} ({one.best} is best{of_real})"] = None
-    return [f"{basis[:1].upper()}{basis[1:]}: {', '.join(said)}." for basis, said in ways.items()]
+    """Return what the figures mean, in sentences."""
+    return sentences([one for entry in entries if entry.result for one in entry.result.measures.items()])
 
 
 def terminal(order: Order, width: int) -> str:

@@ -37,6 +37,11 @@ def table(heads: Sequence[str], rows: Iterable[str], kind: str = "") -> str:
     return f'<div class="scroll"><table{of}><tr>{head}</tr>{"".join(rows)}</table></div>'
 
 
+def name(text: str) -> str:
+    """Return a name from a folder as HTML: where it is too long for its place, it is broken behind a `_`."""
+    return escape(text).replace("_", "_<wbr>")
+
+
 def cell(content: str, kind: str = "") -> str:
     """Return a cell of a table, given its HTML."""
     return f'<td class="{kind}">{content}</td>' if kind else f"<td>{content}</td>"

@@ -1,5 +1,6 @@
 """Curves of runs as data for plotly.js: averages over seeds with their band, against every axis."""
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -27,9 +28,16 @@ def style(number: int) -> dict[str, Any]:
 
 
 def chartable(found: Sequence[RecordedRun]) -> list[str]:
-    """Return the keys that have a curve, the known ones first, in the order of `known`."""
+    """Return the keys that have a curve, the known ones first, in the order of `known`.
+
+    Single eigenvalues have none: they change places from row to row, and `ganexp dynamics` draws them.
+    """
     present = dict.fromkeys(
-        key for run in found for row in run.rows for key, value in row.items() if not isinstance(value, str)
+        key
+        for run in found
+        for row in run.rows
+        for key, value in row.items()
+        if not isinstance(value, str) and not re.fullmatch(r"dynamics/(real|imag)_\d+", key)
     )
     ordered = known(measures(found))
     first = [key for key in ordered if key in present and not key.startswith("progress/")]
@@ -63,7 +71,8 @@ def chart(key: str, groups: Sequence[Group]) -> Figure:
     axes = {words: [finite(at[step]) for at in steps] for step, words in AXES.items()}
     for trace, x in zip(data, axes["iterations"], strict=True):
         trace["x"] = x
-    grid = {"gridcolor": "#e8e8e8", "zerolinecolor": "#ccc", "automargin": True}
+    apart = {"ticks": "outside", "ticklen": 5, "tickcolor": "transparent"}  # the lowest label of y is not on the first one of x
+    grid = {"gridcolor": "#e8e8e8", "zerolinecolor": "#ccc", "automargin": True, **apart}
     layout = {
         "margin": {"l": 45, "r": 10, "t": 28, "b": 40},
         "xaxis": {**grid, "title": {"text": "iterations"}},

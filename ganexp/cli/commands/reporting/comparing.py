@@ -97,6 +97,13 @@ def folder_names(found: Sequence[RecordedRun]) -> list[str]:
     return names
 
 
+def captions(found: Sequence[RecordedRun], groups: Sequence[Group]) -> list[str]:
+    """Return a short name for each run: its group's and its seed; all folders' names where these do not tell runs apart."""
+    named = {id(run): group.name for group in groups for run in group.runs}
+    short = [f"{named[id(run)]}, seed {run.config.get('seed')}" for run in found]
+    return short if 1 < len(set(short)) == len(found) else folder_names(found)
+
+
 def is_target(key: str) -> bool:
     """Return whether a key holds a class's path, which the name of its option implies already unless it was replaced."""
     return key.endswith("_target_")

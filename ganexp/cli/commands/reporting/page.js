@@ -52,6 +52,9 @@ const turns = [...document.querySelectorAll('figure')].map((figure) => {
     told.textContent = 'iteration ' + at.toLocaleString('en');
   };
 });
-const turnAll = () => turns.forEach((turn) => turn());
+const turnAll = () => {
+  if (slider) document.querySelector('#turned').textContent = iterations[slider.value].toLocaleString('en');
+  turns.forEach((turn) => turn());
+};
 slider?.addEventListener('input', turnAll);
 turnAll();
