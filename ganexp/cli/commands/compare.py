@@ -147,7 +147,7 @@ def plot(rows: Sequence[Row]) -> Figure:
         colors = [
             "0.6" if "plain" in r["strategy"] else "tab:orange" if "redundant" in r["strategy"] else "tab:blue" for r in shown
         ]
-        bars(axes, ratios, f"time per iteration, relative to {BASELINE}", colors)
+        bars(axes, ratios, f"time per iteration, over that of '{BASELINE}'", colors)
         axes.set(title=loss)
     return figure
 

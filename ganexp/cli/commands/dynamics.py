@@ -146,7 +146,7 @@ def page(
     lines = (
         f"<tr>{html.cell(escape(', '.join(names)))}{''.join(map(html.cell, factors))}</tr>" for factors, names in alike.items()
     )
-    table = html.table(["rule", *map(_written, upper)], lines)
+    table = html.table(["rule", *(f"λ = {_written(one)}" for one in upper)], lines)
     places = "".join(f'<div class="chart" id="{name}"></div>' for name in charts)
     body = [
         f"<h1>{escape(title)}: dynamics</h1>",
@@ -185,7 +185,7 @@ def _layout(title: str, x: str, y: str, **further: Any) -> dict[str, Any]:
         "xaxis": {**grid, "title": {"text": x}},
         "yaxis": {**grid, "title": {"text": y}},
         "font": FONT,
-        "legend": {"orientation": "h", "y": -0.2, "yanchor": "top"},
+        "legend": {"orientation": "h", "y": -0.24, "yanchor": "top"},
         **further,
     }
 
@@ -201,7 +201,7 @@ def _plane(seen: Sequence[Moment]) -> dict[str, Any]:
     frames = [{"name": f"{moment.iteration:,}", "data": [_dots(moment)]} for moment in seen]
     step = [{"mode": "immediate", "frame": {"duration": 0, "redraw": False}, "transition": {"duration": 0}}]
     steps = [{"label": frame["name"], "method": "animate", "args": [[frame["name"]], *step]} for frame in frames]
-    layout["sliders"] = [{"active": len(steps) - 1, "steps": steps, "currentvalue": {"prefix": "iteration "}, "pad": {"t": 30}}]
+    layout["sliders"] = [{"active": len(steps) - 1, "steps": steps, "currentvalue": {"prefix": "iteration "}, "pad": {"t": 45}}]
     return {"data": [_dots(seen[-1])], "layout": layout, "frames": frames}
 
 
@@ -227,6 +227,7 @@ def _ends(seen: Sequence[Moment]) -> dict[str, Any]:
     data = [
         {"type": "scatter", "name": name, "x": at, "y": [one.row.get(f"dynamics/{key}") for one in seen]}
         for name, key in names.items()
+        if any(f"dynamics/{key}" in one.row for one in seen)
     ]
     return {"data": data, "layout": _layout("Is it a minimum? Below 0 it is not", "iterations", "")}
 

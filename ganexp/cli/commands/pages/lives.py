@@ -32,7 +32,8 @@ def lives(seen: WatchedLoop) -> Figure:
     axes.grid(axis="x", color="0.9")
     axes.set_axisbelow(True)
     axes.spines[["top", "right", "left"]].set_visible(False)
-    handles = [Patch(color=color, label=f"{letter}  {LABELS[letter]}") for letter, color in COLORS.items()]
+    there = {text[0] for _, _, text in passes}
+    handles = [Patch(color=color, label=f"{letter}  {LABELS[letter]}") for letter, color in COLORS.items() if letter in there]
     figure.legend(handles=handles, loc="outside lower center", ncols=2, frameon=False)
     return figure
 
