@@ -92,6 +92,15 @@ function drawGround(pen, panel) {
     drawHead(pen, tip, ux, uy, 1.5 * head, 0.7 * head);
   }
   pen.globalAlpha = 1;
+  pen.strokeStyle = tint("mark"); // the solution
+  pen.lineWidth = 2;
+  polyline(pen, [[x0 - 6, y0], [x0 + 6, y0]]).stroke();
+  polyline(pen, [[x0, y0 - 6], [x0, y0 + 6]]).stroke();
+}
+
+// What the axes are, and their numbers: on top of the paths.
+function drawLabels(pen, panel) {
+  const [x0, y0] = place(panel, 0, 0);
   pen.fillStyle = tint("soft");
   pen.font = `${panel.size > 330 ? 13 : 11}px system-ui, sans-serif`;
   write(pen, panel.size > 330 ? "θ, weight of G →" : "θ →", panel.x + panel.size - 6, y0 - 4, "right", "bottom");
@@ -102,10 +111,6 @@ function drawGround(pen, panel) {
       write(pen, text, x, y0 + 4, "center", "top");
       write(pen, text, x0 - 12, y - 7, "center", "top");
     }
-  pen.strokeStyle = tint("mark"); // the solution
-  pen.lineWidth = 2;
-  polyline(pen, [[x0 - 6, y0], [x0 + 6, y0]]).stroke();
-  polyline(pen, [[x0, y0 - 6], [x0, y0 + 6]]).stroke();
 }
 
 function drawPath(pen, panel, name, moment) {
@@ -159,6 +164,7 @@ function drawField(canvas, moment) {
     pen.lineWidth = 1.5;
     circle(pen, ...place(panel, ...state.start), 10).stroke();
     for (const name of panel.names) drawPath(pen, panel, name, moment);
+    drawLabels(pen, panel);
     if (state.apart && panel.names.length === 1) {
       pen.font = `600 ${Math.min(13, (panel.size - 12) / (0.62 * panel.names[0].length))}px ui-monospace, monospace`;
       pen.fillStyle = hue(panel.names[0]);
