@@ -96,7 +96,7 @@ ALLOWED = {
         SUBJECT - {"losses", "wrappers"}
         | SPOKEN
         | {"documents", "dynamics", "evaluation", "instruments", "distributed", "logging", "ranges"},
-        FRAMEWORK | {"annotated_types"},
+        FRAMEWORK | {"annotated_types", "psutil"},
     ),
     "sampling": (
         SPOKEN | {"batch", "data", "documents", "evaluation", "distributed", "logging", "ranges", "streams"},

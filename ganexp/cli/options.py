@@ -114,7 +114,7 @@ def _read(path: Path) -> Option:
 
 def _parsed(path: Path, parse: Callable[..., Any]) -> tuple[list[str], Any]:
     """Return the lines of a file, and what is parsed from it; BaseLoader keeps 5e-4 as it is written."""
-    text = path.read_text()
+    text = path.read_text(encoding="utf-8")
     try:
         return text.splitlines(), parse(text, yaml.BaseLoader)
     except yaml.YAMLError as error:

@@ -84,7 +84,7 @@ def note(folder: Path, name: str, images: dict[int, str]) -> None:
 def recall(folder: Path, name: str) -> dict[int, str]:
     """Return the recorded corrupt images of a set."""
     try:
-        return {int(index): str(sentence) for index, sentence in json.loads(_noted(folder, name).read_text())}
+        return {int(index): str(sentence) for index, sentence in json.loads(_noted(folder, name).read_text(encoding="utf-8"))}
     except (OSError, ValueError, TypeError):
         return {}
 

@@ -58,7 +58,7 @@ class TrackioLogger(Logger):
             self._begin()
         except Exception as error:  # what Trackio raises has no common type
             raise Misfit(f"cannot begin a run ({str(error).splitlines()[0].rstrip('.')})") from error
-        RunFolder(run.folder).trackio_run.write_text(f"{self._settings['name']}\n")
+        RunFolder(run.folder).trackio_run.write_text(f"{self._settings['name']}\n", encoding="utf-8")
         there = {step for (step,) in self._in_database("SELECT step FROM metrics WHERE run_name = ?")}
         if run.before and (there or not known):  # a killed process has taken along what Trackio had not written yet
             for row in run.before.rows:

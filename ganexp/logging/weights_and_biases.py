@@ -98,7 +98,7 @@ class WandbLogger(Logger):
                 if tries or isinstance(error, (ValueError, wandb.errors.UsageError)):
                     raise Misfit(f"cannot start a run ({_first_line(error)})", mode="disabled") from error
                 log.warning("W&B could not begin a run (%s); this run is recorded offline.", _first_line(error))
-        RunFolder(run.folder).wandb_id.write_text(f"{self.run.id}\n")
+        RunFolder(run.folder).wandb_id.write_text(f"{self.run.id}\n", encoding="utf-8")
         self._queue: SimpleQueue[Row | Ending] = SimpleQueue()
         self._ended = Event()
         Thread(target=self._work, daemon=True).start()

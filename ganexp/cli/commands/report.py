@@ -76,7 +76,7 @@ def page(found: Sequence[RecordedRun], title: str, ranked: str = "") -> str:
         _places(keys, comparing.measures(found)),
         _bars(drawn, charts.phases(drawn)),
         f"<script>{get_plotlyjs()}</script>",
-        f"<script>const figures = {html.for_script(figures)};\n{SCRIPT.read_text()}</script>",
+        f"<script>const figures = {html.for_script(figures)};\n{SCRIPT.read_text('utf-8')}</script>",
     ]
     return html.page(title, "\n".join(body))
 

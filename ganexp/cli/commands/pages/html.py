@@ -19,7 +19,7 @@ def page(title: str, body: str, style: str = "") -> str:
     """Return a self-contained page, with further style rules."""
     head = (
         '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{escape(title)}</title><style>{STYLE.read_text()}{style}</style>"
+        f"<title>{escape(title)}</title><style>{STYLE.read_text('utf-8')}{style}</style>"
     )
     return f'<!doctype html>\n<html lang="en"><head>{head}</head><body>\n{body}\n</body></html>\n'
 
