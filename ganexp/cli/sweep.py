@@ -59,6 +59,7 @@ def sweep(line: Line) -> None:
             folder = before
             lock_or_refuse(folder, "wait for it, or end it")
             _refuse_running_jobs(folder)
+            print(f"Going on with {short(folder)}.", flush=True)
         else:
             folder = _begin(hydra.config_loader, cfg, line, words)
         _tell_jobs(cfg, folder, len(Sweep.load(folder).jobs) or cfg.hydra.sweeper.get("n_jobs", 1))
@@ -167,14 +168,15 @@ def _begin(loader: ConfigLoader, cfg: DictConfig, line: Line, words: Sequence[st
     overrides = typed_overrides(cfg.hydra)
     parsed = _parsed(loader, [f"{key}={value}" for key, value in (cfg.hydra.sweeper.get("params") or {}).items()] + overrides)
     differing = tuple(dict.fromkeys(one.get_key_element().lstrip("+") for one in parsed if one.is_sweep_override()))
-    _check_sweep(cfg, differing)
-    if cfg.hydra.sweeper._target_ == SEARCH:
-        _check_search(cfg, parsed)
     jobs: tuple[tuple[str, ...], ...] = ()
     if not is_search(cfg):
         jobs = tuple(map(tuple, BasicSweeper.split_arguments(parsed, max_batch_size=None)[0]))
         if not jobs:
             raise UserError(f"The sweep has no jobs, since {' or '.join(differing)} has no values: give it one or more.")
+    print(f"Preparing {'a search' if is_search(cfg) else 'a sweep'}.", flush=True)  # at once, since checks import torch
+    _check_sweep(cfg, differing)
+    if cfg.hydra.sweeper._target_ == SEARCH:
+        _check_search(cfg, parsed)
     _check_jobs(loader, cfg, jobs)
     direction = settle_direction(cfg, line.said("hydra.sweeper.direction") is not None)
     _make_folder_of_study(cfg)

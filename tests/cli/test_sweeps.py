@@ -128,7 +128,7 @@ def test_a_failing_job_hides_no_other_and_is_what_is_resumed(tmp_path, monkeypat
 def test_a_mistake_in_a_sweep_is_one_sentence_before_anything_is_written(arguments, sentence, tmp_path):
     done = forked.train("-m", *arguments, cwd=tmp_path)
     assert done.returncode != 0
-    assert done.stdout == ""
+    assert done.stdout in ("", "Preparing a sweep.\n", "Preparing a search.\n")
     said = done.stderr.strip()
     assert said.startswith("Error: ")
     assert sentence in said
