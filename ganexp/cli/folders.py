@@ -5,8 +5,9 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from ganexp.documents import Unwritable, write_text
+from ganexp.documents import Unwritable, refuse_unwritable, write_text
 from ganexp.facts import UserError
+from ganexp.logging.layout import RunFolder
 from ganexp.logging.lock import FolderLocked, lock
 
 log = logging.getLogger(__name__)
@@ -26,6 +27,14 @@ def make_new(folder: Path) -> Path:
                 new = folder.with_name(f"{folder.name}_{number}")
     except OSError as error:
         raise UserError(f"{folder} cannot be made ({error}): choose another hydra.run.dir or hydra.sweep.dir.") from None
+
+
+def refuse_unmakeable(folder: Path, key: str) -> None:
+    """Refuse a folder that nothing could be written to, before torch is imported; nothing is left behind."""
+    try:
+        refuse_unwritable(RunFolder(folder).rows)
+    except OSError as error:
+        raise UserError(f"{folder} cannot be made or written ({error.strerror}): choose another {key}.") from None
 
 
 def lock_or_refuse(folder: Path, remedy: str) -> None:

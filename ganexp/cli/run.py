@@ -6,7 +6,7 @@ from pathlib import Path
 from ganexp.cli import process
 from ganexp.cli.composing import Asked, composed
 from ganexp.cli.ending import epilogue, stopped_by
-from ganexp.cli.folders import lock_or_refuse, make_new, point_latest_at, write_texts
+from ganexp.cli.folders import lock_or_refuse, make_new, point_latest_at, refuse_unmakeable, write_texts
 from ganexp.cli.launching import joined, refuse_different, restarted_since
 from ganexp.cli.line import Line
 from ganexp.cli.log import Log
@@ -15,6 +15,7 @@ from ganexp.cli.resuming import found_by_auto, newest_unfinished, resumed
 from ganexp.cli.sweeping import Sweep
 from ganexp.facts import UserError
 from ganexp.logging.layout import RunFolder
+from ganexp.logging.lock import refuse_used
 
 log = logging.getLogger(__name__)
 
@@ -28,6 +29,7 @@ def run(line: Line) -> None:
     """
     with joined() as processes:
         asked = processes.together(lambda: asked_by(line))
+        processes.first(lambda: refuse_taken(asked))
         with Log(shown=processes.is_main, verbose=asked.verbose) as messages:
             chosen = " ".join(f"{group}={called(asked.values[group])}" for group in ("dataset", "loss", "strategy"))
             log.info("Preparing %s.", chosen)  # at once, since importing torch takes seconds, and on a busy machine many
@@ -74,6 +76,12 @@ def asked_by(line: Line) -> Asked:
     return resumed(line, str(name)) if named else composed(line)
 
 
+def refuse_taken(asked: Asked) -> None:
+    """Refuse the folder of a new run that is taken or cannot be made, before torch is imported and data are loaded."""
+    if not asked.checkpoint and asked.values["resume"] != "auto" and not restarted_since():
+        _refuse_unfit(asked)
+
+
 def to_resume(asked: Asked) -> Path | None:
     """Return the checkpoint to resume: the named one, or with `resume=auto` that of the newest unfinished run.
 
@@ -99,14 +107,18 @@ def folder_of(asked: Asked, checkpoint: Path | None) -> Path:
         folder = RunFolder.of_checkpoint(checkpoint).path
         lock_or_refuse(folder, "wait for it, or begin a new run without resume")
         return folder
-    from ganexp.config.build import refuse_used_folder
-
-    if asked.folder == Path():
-        raise UserError("hydra.run.dir should name a folder of the run's own, as in hydra.run.dir=outputs/mine.")
+    _refuse_unfit(asked)  # again: it may have been taken since
     folder = asked.folder if asked.named else make_new(asked.folder)
-    refuse_used_folder(folder)
-    if Sweep.is_in(folder):
-        raise UserError(f"{folder} holds a sweep: choose another hydra.run.dir.")
     lock_or_refuse(folder, "choose another hydra.run.dir, or wait")
     write_texts(folder / ".hydra", asked.hydra)
     return short(folder.absolute())
+
+
+def _refuse_unfit(asked: Asked) -> None:
+    if asked.folder == Path():
+        raise UserError("hydra.run.dir should name a folder of the run's own, as in hydra.run.dir=outputs/mine.")
+    if asked.named:
+        refuse_used(asked.folder)
+        if Sweep.is_in(asked.folder):
+            raise UserError(f"{asked.folder} holds a sweep: choose another hydra.run.dir.")
+    refuse_unmakeable(asked.folder, "hydra.run.dir")

@@ -22,7 +22,7 @@ from omegaconf import DictConfig, open_dict, read_write
 
 from ganexp.cli.composing import as_written, started, values_of
 from ganexp.cli.ending import command_to_resume
-from ganexp.cli.folders import lock_or_refuse, make_new
+from ganexp.cli.folders import lock_or_refuse, make_new, refuse_unmakeable
 from ganexp.cli.hydra_errors import composing, missing_plugin
 from ganexp.cli.launching import refuse_distributed
 from ganexp.cli.line import Line, key_of, without
@@ -165,6 +165,7 @@ def _begin(loader: ConfigLoader, cfg: DictConfig, line: Line, words: Sequence[st
         raise UserError(f"{folder} holds a run: choose another hydra.sweep.dir.")
     if folder == Path():
         raise UserError("hydra.sweep.dir should name a folder of the sweep's own, as in hydra.sweep.dir=outputs/mine.")
+    refuse_unmakeable(folder, "hydra.sweep.dir")
     overrides = typed_overrides(cfg.hydra)
     parsed = _parsed(loader, [f"{key}={value}" for key, value in (cfg.hydra.sweeper.get("params") or {}).items()] + overrides)
     differing = tuple(dict.fromkeys(one.get_key_element().lstrip("+") for one in parsed if one.is_sweep_override()))

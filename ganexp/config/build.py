@@ -2,7 +2,6 @@
 
 import copy
 import logging
-import os
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import asdict
@@ -29,8 +28,7 @@ from ganexp.distributed.processes import Processes
 from ganexp.facts import UserError
 from ganexp.instruments.scalar import Scalar
 from ganexp.logging import FolderLogger, Logger, ProgressLogger, RunDescription, Summary
-from ganexp.logging.layout import RunFolder
-from ganexp.logging.lock import FolderLocked
+from ganexp.logging.lock import FolderLocked, refuse_used
 from ganexp.logging.provenance import provenance
 from ganexp.logging.reading import read
 from ganexp.printable import printable
@@ -54,12 +52,6 @@ from ganexp.training.cuda_graph import CudaRecorder, Recorded, reason_against
 
 log = logging.getLogger(__name__)
 PATIENCE_HOURS = 0.5
-
-
-def refuse_used_folder(folder: Path) -> None:
-    """Refuse a folder that holds a run, so that no two runs are mixed and nothing is overwritten."""
-    if os.path.lexists(RunFolder(folder).rows):
-        raise UserError(f"{folder} holds a run already: choose another hydra.run.dir.")
 
 
 def build(
@@ -122,7 +114,7 @@ def trainer_of(
     state = loaded(Path(checkpoint), plan.values) if checkpoint else None
     folder = Path(folder) if folder else None
     if folder and state is None and processes.is_main:
-        refuse_used_folder(folder)
+        refuse_used(folder)
     obtained = obtained or obtain(plan, processes)
     dataset, reals, evaluation, figures = obtained.dataset, obtained.reals, obtained.evaluation, obtained.figures
     if folder:

@@ -1,10 +1,12 @@
-"""One process per run folder."""
+"""One run per folder, and one process per run."""
 
+import os
 from pathlib import Path
 
 from filelock import FileLock, Timeout
 
 from ganexp.documents import refuse_links_out
+from ganexp.facts import UserError
 from ganexp.logging.layout import RunFolder
 
 _held: dict[Path, FileLock] = {}
@@ -13,6 +15,16 @@ _held: dict[Path, FileLock] = {}
 
 class FolderLocked(OSError):
     """Another process is training in a folder."""
+
+
+def refuse_used(folder: Path) -> None:
+    """Refuse a folder that holds a run, so that no two runs are mixed and nothing is overwritten.
+
+    Raises:
+        UserError: It does.
+    """
+    if os.path.lexists(RunFolder(folder).rows):
+        raise UserError(f"{folder} holds a run already: choose another hydra.run.dir.")
 
 
 def lock(folder: Path) -> None:

@@ -11,11 +11,12 @@ import json, sys
 sys.modules["torch"] = None
 from ganexp.cli import process
 from ganexp.cli.main import command
+from ganexp.cli.train import train
 said = []
 for words in json.loads(sys.argv[1]):
     try:
         with process.ending():
-            command(words)
+            train(words[1:]) if words[0] == "train" else command(words)
         said.append("nothing is refused")
     except SystemExit as ended:
         said.append(str(ended))
@@ -24,6 +25,10 @@ for words in json.loads(sys.argv[1]):
 print(json.dumps(said))
 """
 CASES = {
+    "train hydra.run.dir=RUN": "holds a run already",
+    "train hydra.run.dir=UNDER_A_FILE": "choose another hydra.run.dir",
+    "train -m seed=0,1 hydra.sweep.dir=UNDER_A_FILE": "choose another hydra.sweep.dir",
+    "train resume=EMPTY": "has no checkpoint",
     "evaluate RUN": "evaluation.json is there already",
     "evaluate RUN --overwrite --measure fidd": "fidd",
     "evaluate RUN --overwrite --measure kid kid.subset=3": "measure.kid.subset",
@@ -104,7 +109,9 @@ def answers(tmp_path_factory):
         (place / "run/generated" / name).touch()
     (place / "empty").mkdir()
     there = {"RUN": "run", "EMPTY": "empty", "COMPARED": "compared", "FILE": "file", "SWEEP": "sweep", "UNDER_A_FILE": "file/x"}
-    typed = json.dumps([[str(place / there[word]) if word in there else word for word in one.split()] for one in CASES])
+    placed = {word: str(place / name) for word, name in there.items()}
+    parts = [[word.rpartition("=") for word in one.split()] for one in CASES]
+    typed = json.dumps([[f"{key}{sign}{placed.get(value, value)}" for key, sign, value in line] for line in parts])
     done = subprocess.run([sys.executable, "-c", CODE, typed], capture_output=True, text=True, check=True, cwd=place)
     return dict(zip(CASES, json.loads(done.stdout.splitlines()[-1]), strict=True))
 
