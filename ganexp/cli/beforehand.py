@@ -10,6 +10,7 @@ from typing import Any
 
 from ganexp.cli.arguments import parser
 from ganexp.cli.composing import compose
+from ganexp.cli.ready import CLASSES, READY
 from ganexp.config.defaults import conf_folder, option_files
 from ganexp.config.parsing import parse
 from ganexp.config.plain import evaluated, plain
@@ -44,6 +45,9 @@ PUBLISHED = ("protocol", "features", "samples", "against")
 """What a protocol sets besides the measures."""
 NARROWEST, WIDEST = 1e-6, 0.28
 """Bounds of widths, as for `average.width`."""
+POINTS = ("ring", "grid")
+"""The data sets that are points; those of unlabelled images are refused when torch is there."""
+NO_IMAGES = "dataset={} has no labelled images: choose one that has, such as mnist."
 
 
 def refuse(options: Namespace) -> None:
@@ -76,6 +80,8 @@ def evaluate(options: Namespace) -> None:
     found = options.places
     if not options.dataset:
         found = [path for place in options.places for path in checkpoints_of(place, options.weights)]
+    for place in options.places:
+        _refuse_missing(place)
     if not any(path.exists() for path in found):
         _refuse_missing(found[0])
 
@@ -119,6 +125,7 @@ def sample(options: Namespace) -> None:
     """Refuse options that exclude each other, films that cannot be made, and results that exist already."""
     _refuse_device(options.device, "cpu")
     _refuse_without_checkpoint(options.run)
+    _refuse_label(options.run, options.label)
     untouched, chosen = parser().parse_args(["sample", "RUN"]), {f"--{options.task}", f"--method {options.method}"}
     for option, needed in GOES_WITH.items():
         if getattr(options, option) != getattr(untouched, option) and chosen.isdisjoint(needed):
@@ -134,6 +141,8 @@ def sample(options: Namespace) -> None:
         raise UserError(f"{place} is a file: name a folder with --output")
     elif options.task == "save" and place.exists() and not options.overwrite:
         raise UserError(f"{place} is there already: add --overwrite to write there, or name another place with --output")
+    else:
+        refuse_unwritable(place / "sample.png")
 
 
 def _film(options: Namespace) -> None:
@@ -203,6 +212,7 @@ def translate(options: Namespace) -> None:
     """Refuse a run or pictures that do not exist, and a folder of results that holds something or lies among the pictures."""
     _refuse_device(options.device, "cpu")
     _refuse_without_checkpoint(options.run)
+    _refuse_label(options.run, options.label)
     source, output = options.folder, options.output
     if not source.exists():
         raise UserError(f"{source} does not exist: name a folder of images")
@@ -257,11 +267,11 @@ def iteration_of(checkpoint: Path) -> int:
 
 
 def report(options: Namespace) -> None:
-    """Refuse folders without a run, and a page that cannot be written."""
-    if not any(reading.find(Path(os.path.realpath(folder))) for folder in options.folders):
-        raise UserError(
-            f"{', '.join(map(str, options.folders))} holds no run; name a run's folder or a sweep's below outputs/."
-        )
+    """Refuse folders that are not there, or of which none holds a run, and a page that cannot be written."""
+    missing = [folder for folder in options.folders if not folder.exists()]
+    if missing or not any(reading.find(Path(os.path.realpath(folder))) for folder in options.folders):
+        named = ", ".join(map(str, missing or options.folders))
+        raise UserError(f"{named} holds no run; name a run's folder or a sweep's below outputs/.")
     refuse_unwritable(options.output or options.folders[0] / "report.html")
 
 
@@ -291,6 +301,8 @@ def compare(options: Namespace) -> None:
 def features(options: Namespace) -> None:
     """Refuse an invalid device, and settings that the data set does not have."""
     _refuse_device(options.device, "auto, cpu")
+    if options.dataset in POINTS:
+        raise UserError(NO_IMAGES.format(options.dataset))
     compose(f"dataset={options.dataset}", *options.overrides)
 
 
@@ -314,6 +326,16 @@ def _refuse_without_checkpoint(place: Path | str) -> None:
     _refuse_missing(place)
     if isinstance(place, Path) and not reading.is_saved(place) and not reading.checkpoint_at(place).exists():
         raise UserError(f"{place} has no checkpoint: name a run that has, its file, or a saved generator")
+
+
+def _refuse_label(place: Path | str, label: str | None) -> None:
+    """Refuse a class of a run without classes, and one that is no digit before digits are trained; others are asked later."""
+    if label is None:
+        return
+    if place in READY and label not in map(str, range(CLASSES)):
+        raise UserError(f"--label should be 0 to {CLASSES - 1}, the digit to draw, not {label}")
+    if isinstance(place, Path) and reading.read_document(RunFolder(place).config).get("conditional") is False:
+        raise UserError(f"--label chooses a class, and {place} has none: leave it out, or train with conditional=true")
 
 
 def _refuse_unknown(option: str, names: Sequence[str], group: str) -> None:

@@ -46,5 +46,6 @@ def command(words: Sequence[str]) -> Callable[[], object]:
     options = parsed(words)
     refuse(options)
     if os.environ.get("RANK", "0") in ("0", ""):
-        print(f"ganexp {options.command}: loading PyTorch, which takes a few seconds.", file=sys.stderr, flush=True)
+        slow = "reading the runs" if options.command == "report" else "loading PyTorch, which takes a few seconds"
+        print(f"ganexp {options.command}: {slow}.", file=sys.stderr, flush=True)
     return partial(importlib.import_module(f"ganexp.cli.commands.{options.command}").main, options)

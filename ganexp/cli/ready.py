@@ -5,5 +5,6 @@ SMALL = (
     *("batch_size=64", "latent_dim=32", "iterations=6000", "checkpoint_every=6000", "keep_checkpoints=1", "sample_every=0"),
     *("logger=[]", "device=cpu", "threads=1", "log_every=1000"),
 )
+CLASSES = 10
 READY = {name: (f"dataset={name}", *SMALL) for name in ("digits", "mnist")}
 """The command line that trains each; weights of G take less than a megabyte."""

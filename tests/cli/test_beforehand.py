@@ -39,6 +39,7 @@ CASES = {
     "evaluate RUN --overwrite --features inceptionn": "inceptionn",
     "evaluate RUN --overwrite --set dataset.image_size=8": "--set",
     "evaluate nowhere": "nowhere does not exist",
+    "evaluate RUN nowhere --overwrite": "nowhere does not exist",
     "evaluate EMPTY": "holds no run",
     "evaluate RUN --dataset digitz": "digitz",
     "evaluate RUN --dataset digits --set dataset.size=8": "dataset.size",
@@ -55,6 +56,9 @@ CASES = {
     "sample RUN --images --output FILE": "is a file",
     "sample RUN --frames 3": "--frames",
     "sample RUN --seed 1 --device tpu": "--device",
+    "sample RUN --seed 1 --label 3": "--label chooses a class, and",
+    "sample digits --label ten": "--label should be 0 to 9",
+    "sample RUN --images --output UNDER_A_FILE": "cannot be written",
     "sample nowhere": "nowhere does not exist",
     "sample EMPTY": "has no checkpoint",
     "sample SWEEP": "is a sweep of 1 runs",
@@ -66,6 +70,7 @@ CASES = {
     "translate RUN EMPTY --output EMPTY": "--output",
     "translate RUN EMPTY --output new --size 1 2 3": "--size",
     "translate RUN EMPTY --output new --device tpu": "--device",
+    "translate RUN EMPTY --output new --label 3": "--label chooses a class, and",
     "translate EMPTY EMPTY --output new": "has no checkpoint",
     "push nowhere owner/name": "nowhere does not exist",
     "push EMPTY owner/name": "has no checkpoint",
@@ -75,7 +80,9 @@ CASES = {
     "average EMPTY --width 0.1": "has no checkpoint",
     "average RUN --width 0.1": "is there already",
     "average RUN --width 0.2 --iteration 3": "--iteration=3",
-    "report nowhere": "holds no run",
+    "report nowhere": "nowhere holds no run",
+    "report EMPTY": "holds no run",
+    "report RUN nowhere": "Error: nowhere holds no run",
     "report RUN --output UNDER_A_FILE": "cannot be written",
     "dynamics EMPTY": "has no checkpoint",
     "dynamics nowhere": "nowhere does not exist",
@@ -83,6 +90,7 @@ CASES = {
     "compare --losses hing": "hing",
     "compare --output COMPARED": "holds a comparison",
     "features digitz": "digitz",
+    "features ring": "dataset=ring has no labelled images",
     "features digits --device gpu": "--device",
 }
 
@@ -108,6 +116,7 @@ def answers(tmp_path_factory):
         (place / "run/generated" / name).parent.mkdir(parents=True, exist_ok=True)
         (place / "run/generated" / name).touch()
     (place / "empty").mkdir()
+    (place / "run/config.json").write_text(json.dumps({"conditional": False}))
     there = {"RUN": "run", "EMPTY": "empty", "COMPARED": "compared", "FILE": "file", "SWEEP": "sweep", "UNDER_A_FILE": "file/x"}
     placed = {word: str(place / name) for word, name in there.items()}
     parts = [[word.rpartition("=") for word in one.split()] for one in CASES]

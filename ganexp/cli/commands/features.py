@@ -2,6 +2,7 @@
 
 import argparse
 
+from ganexp.cli.beforehand import NO_IMAGES
 from ganexp.cli.composing import compose
 from ganexp.config.choices import choose
 from ganexp.config.evaluation import classifier_file
@@ -21,7 +22,7 @@ def main(options: argparse.Namespace) -> None:
     settings = plain(compose(f"dataset={options.dataset}", *options.overrides).dataset)
     dataset = choose("dataset", settings).make()
     if len(dataset.shape) != 3 or not dataset.classes:
-        raise UserError(f"dataset={options.dataset} has no labelled images: choose one that has, such as mnist.")
+        raise UserError(NO_IMAGES.format(options.dataset))
     path = classifier_file(settings)
     try:
         refuse_unwritable(path)
