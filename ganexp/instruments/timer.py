@@ -1,7 +1,7 @@
 """Timing of the phases of an iteration, without synchronising with the device."""
 
 import time
-from collections import defaultdict, deque
+from collections import deque
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -16,27 +16,24 @@ class Timer:
     """
 
     def __init__(self) -> None:
-        self._total_ms: dict[str, float] = defaultdict(float)
-        self._iterations = 0
+        self._phases: dict[str, Phase] = {}
         self._shares: dict[str, float] = {}
         self._frozen: tuple[str, ...] = ()
-        self._begun: list[Any] = []  # the beginnings of the phases that have not ended, nested ones last
-        self._phases: dict[str, AbstractContextManager[None]] = {}
 
     def phase(self, name: str) -> AbstractContextManager[None]:
         """Time what happens inside. Phases of different names may be nested, and then overlap."""
         if name in self._frozen:
             return nullcontext()
         if name not in self._phases:
-            self._phases[name] = Phase(self, name)
+            self._phases[name] = self._new_phase()
         return self._phases[name]
 
     def read_ms(self) -> dict[str, float]:
         """Return the mean milliseconds of an iteration and of the phases in it since the last call, and start again."""
         self._settle()
-        means = {name: total / max(1, self._iterations) for name, total in self._total_ms.items()}
-        self._total_ms.clear()
-        self._iterations = 0
+        read = {name: phase.read() for name, phase in self._phases.items() if phase.times}
+        iterations = max(1, read.get("iteration", (0.0, 0))[1])
+        means = {name: total / iterations for name, (total, _) in read.items()}
         if "iteration" in means and not self._frozen:
             self._shares = {name: ms / means["iteration"] for name, ms in means.items()}
         return means | {name: self._shares.get(name, 0.0) * means.get("iteration", 0.0) for name in self._frozen}
@@ -52,66 +49,78 @@ class Timer:
         self.read_ms()
         self._frozen = ()
 
-    def begin(self, name: str) -> None:
-        """Note that a phase begins."""
-        self._begun.append(time.perf_counter())
-
-    def end(self, name: str) -> None:
-        """Note that the phase that began last ends."""
-        self._add(name, 1000 * (time.perf_counter() - self._begun.pop()))
-
-    def _add(self, name: str, ms: float) -> None:
-        self._total_ms[name] += ms
-        self._iterations += name == "iteration"
+    def _new_phase(self) -> "Phase":
+        return Phase()
 
     def _settle(self) -> None:
         """Wait for the device, if it does the timing."""
 
 
-class Phase(AbstractContextManager[None]):
-    """What a timer counts as one phase; it may be entered again, within itself too."""
+class Phase:
+    """What a timer counts as one phase, by the host's clock; it may be entered again, within itself too."""
 
-    def __init__(self, timer: Timer, name: str) -> None:
-        self.timer, self.name = timer, name
+    def __init__(self) -> None:
+        self.total_ms = 0.0
+        self.times = 0
+        self._begun: list[Any] = []  # where it was entered and not yet left, the innermost last
 
     def __enter__(self) -> None:
-        self.timer.begin(self.name)
+        self._begun.append(time.perf_counter())
 
     def __exit__(self, *_: object) -> None:
-        self.timer.end(self.name)
+        self.total_ms += 1000 * (time.perf_counter() - self._begun.pop())
+        self.times += 1
+
+    def read(self) -> tuple[float, int]:
+        """Return the milliseconds in it since the last call, and how often it was left."""
+        read = self.total_ms, self.times
+        self.total_ms, self.times = 0.0, 0
+        return read
 
 
 class CudaTimer(Timer):
     """Records a pair of CUDA events per phase, and reads them when asked, so that nothing waits in between."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._events: deque[tuple[str, torch.cuda.Event, torch.cuda.Event]] = deque()
-        self._free: list[torch.cuda.Event] = []  # that have been read, since making one takes longer than recording it
-
-    def begin(self, name: str) -> None:
-        """Record an event where a phase begins."""
-        self._begun.append(self._recorded())
-
-    def end(self, name: str) -> None:
-        """Record an event where it ends."""
-        self._events.append((name, self._begun.pop(), self._recorded()))
-        if len(self._events) > 1000:  # fold what the device has finished, so that rare rows cost no memory
-            self._fold()
-
-    def _recorded(self) -> torch.cuda.Event:
-        event = self._free.pop() if self._free else torch.cuda.Event(enable_timing=True)
-        event.record()
-        return event
+    def _new_phase(self) -> "Phase":
+        return CudaPhase()
 
     def _settle(self) -> None:
         torch.cuda.synchronize()
+
+
+class CudaPhase(Phase):
+    """A phase by the device's clock."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._events: deque[tuple[torch.cuda.Event, torch.cuda.Event]] = deque()
+        self._free: list[torch.cuda.Event] = []  # that have been read, since making one takes longer than recording it
+
+    def __enter__(self) -> None:
+        stream = torch.cuda.current_stream()  # looked up once for both events, which takes longer than recording them
+        self._begun.append((stream, self._recorded(stream)))
+
+    def __exit__(self, *_: object) -> None:
+        stream, start = self._begun.pop()
+        self._events.append((start, self._recorded(stream)))
+        self.times += 1
+        if len(self._events) > 250:  # fold what the device has finished, so that rare rows cost no memory
+            self._fold()
+
+    def read(self) -> tuple[float, int]:
+        """Return the same, of what the device has finished."""
         self._fold()
+        return super().read()
+
+    def _recorded(self, stream: torch.cuda.Stream) -> torch.cuda.Event:
+        event = self._free.pop() if self._free else torch.cuda.Event(enable_timing=True)
+        event.record(stream)
+        return event
 
     def _fold(self) -> None:
-        while self._events and self._events[0][2].query():
-            name, start, end = self._events.popleft()
-            self._add(name, start.elapsed_time(end))
+        while self._events and self._events[0][1].query():
+            start, end = self._events.popleft()
+            self.total_ms += start.elapsed_time(end)
             self._free += [start, end]
 
 

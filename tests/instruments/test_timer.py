@@ -26,7 +26,7 @@ def test_events_of_a_gpu_are_read_and_then_recorded_again(monkeypatch):
         def __init__(self, enable_timing):
             made.append(self)
 
-        def record(self):
+        def record(self, stream):
             self.at = next(clock)
 
         def query(self):
@@ -37,6 +37,7 @@ def test_events_of_a_gpu_are_read_and_then_recorded_again(monkeypatch):
 
     monkeypatch.setattr("torch.cuda.Event", Event)
     monkeypatch.setattr("torch.cuda.synchronize", lambda: None)
+    monkeypatch.setattr("torch.cuda.current_stream", lambda: "the stream")
     timer = CudaTimer()
     for _ in range(2):
         with timer.phase("iteration"), timer.phase("d"):
