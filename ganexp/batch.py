@@ -60,7 +60,8 @@ class Batch:
 
     def map(self, change: Callable[[Tensor], Tensor]) -> "Batch":
         """Return the batch with each of its tensors replaced by a function of it."""
-        source, target = (None if one is None else change(one) for one in (self.source, self.target))
+        source = None if self.source is None else change(self.source)
+        target = None if self.target is None else change(self.target)
         return Batch(change(self.values), tuple(map(change, self.conditions)), source, target, tuple(map(change, self.own)))
 
     def tensors(self) -> list[Tensor]:
@@ -98,6 +99,8 @@ def flat(outputs: Tensor) -> Tensor:
 
 def per_sample(outputs: Tensor) -> Tensor:
     """Return one score for each sample, `(B,)`: the mean over its places, where a discriminator scores places."""
+    if outputs.dim() == 1:
+        return outputs
     scores = scores_of(flat(outputs))
     return scores if scores.dim() == 1 else scores.mean(1)
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
-from typing import Any, overload
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -182,7 +182,7 @@ class GAN:
             if batch.source is None:
                 raise ValueError("the discriminator reads sources, and these samples have none: give batches with a source")
             batch = replace(batch, conditions=(batch.source, *batch.conditions))
-        return packed(batch, self.pack)
+        return batch if self.pack == 1 else packed(batch, self.pack)
 
     def score_real(self, x: Batch) -> Tensor:
         """Score real samples, as `score` does."""
@@ -220,8 +220,9 @@ class GAN:
         """
         seen = None
         if real_scores is not None and fake_scores is not None:
-            real_scores, fake_scores = (self.processes.own(scores_of(scores)) for scores in (real_scores, fake_scores))
-            seen = Seen(real_scores, fake_scores, self._generated, partial(self._scored, discriminator))
+            own = self.processes.own
+            generated, scored = self._generated, partial(self._scored, discriminator)
+            seen = Seen(own(scores_of(real_scores)), own(scores_of(fake_scores)), generated, scored)
         return self.penalty.term(self.augment.before(self._passes.in_parts(discriminator)), x, fake, seen)
 
     def shown_to_d(self, fake: Batch) -> Batch:
@@ -259,10 +260,13 @@ class GAN:
         """
         fake = Batch.of(fake)
         penalty = self.penalty.g_term(self.generator, fake, self._generated)
-        if penalty is not None and self.penalty.differentiates_gradients:
-            self.need_second_derivatives("penalty of G", [penalty])
+        if penalty is not None:
+            if self.penalty.differentiates_gradients:
+                self.need_second_derivatives("penalty of G", [penalty])
+            penalty = self._of_global_batch(penalty, len(fake), len(fake_scores))
         loss = self.loss.g_loss(real_scores, fake_scores)
-        penalty = self._of_global_batch(penalty, len(fake), len(fake_scores))
+        if not (self.terms or self.balance.rescales or self.term_gradients):
+            return Objective(times(self.balance.weight, loss), real_scores, fake_scores, penalty)
         values = {ADVERSARIAL: loss} | self._values(fake, len(fake_scores), by)
         factors = {ADVERSARIAL: self.balance.weight} | {name: term.weight for name, term in self.terms.items()}
         has_graph = fake.values.requires_grad
@@ -486,9 +490,11 @@ class GAN:
         self._look_at(real_scores)
         loss = self.loss.d_loss(real_scores, fake_scores)
         penalty = self.penalty_term(self.discriminator, x, fake, real_scores, fake_scores)
-        if penalty is not None and self.penalty.differentiates_gradients:
-            self.need_second_derivatives("penalty", [penalty])
-        return Objective(loss, real_scores, fake_scores, self._of_global_batch(penalty, len(x), len(real_scores)))
+        if penalty is not None:
+            if self.penalty.differentiates_gradients:
+                self.need_second_derivatives("penalty", [penalty])
+            penalty = self._of_global_batch(penalty, len(x), len(real_scores))
+        return Objective(loss, real_scores, fake_scores, penalty)
 
     def _values(self, fake: Batch, everyone: int, by: Discriminator | None, *, without_d: bool = False) -> dict[str, Tensor]:
         """Return each of G's terms, a scalar of the global batch."""
@@ -507,12 +513,8 @@ class GAN:
         used = {name: term for name, term in self.terms.items() if not (without_d and term.reads_discriminator)}
         return {name: self._of_global_batch(term(made).mean(), len(fake), everyone) for name, term in used.items()}
 
-    @overload
-    def _of_global_batch(self, penalty: Tensor, own: int, everyone: int) -> Tensor: ...
-    @overload
-    def _of_global_batch(self, penalty: Tensor | None, own: int, everyone: int) -> Tensor | None: ...
-    def _of_global_batch(self, penalty: Tensor | None, own: int, everyone: int) -> Tensor | None:
+    def _of_global_batch(self, penalty: Tensor, own: int, everyone: int) -> Tensor:
         """Return the mean over the global batch, given the mean over this process's share of it."""
-        if penalty is None or own == everyone:
+        if own == everyone:
             return penalty
         return self.processes.gather((penalty * (own / everyone)).view(1)).sum()

@@ -48,7 +48,8 @@ class Passes:
 
     def generate(self, generator: Callable[..., Tensor], z: Batch) -> Batch:
         """Generate a batch from latents, under their conditions, with the terms that the generator itself computes."""
-        made: Any = self._run(generator, z)
+        has_terms = hasattr(type(generator), "with_terms")  # a module is slow to say what it lacks
+        made: Any = self._run(self._pass_with_terms if has_terms else self._pass, generator, z)
         values, *own = made if isinstance(made, tuple) else (made,)
         return Batch(values, z.conditions, z.values.detach(), z.target, tuple(own))
 
@@ -58,7 +59,7 @@ class Passes:
         Raises:
             NoScores: There is neither one score per sample nor a map of them, or the further numbers are missing.
         """
-        scores: Tensor = self._run(discriminator, batch)
+        scores: Tensor = self._run(self._pass, discriminator, batch)
         if self.further:
             if scores.dim() != 2 or len(scores) != len(batch) or scores.shape[1] < 2:
                 raise NoScores(
@@ -92,19 +93,19 @@ class Passes:
             return InParts(discriminator, self.parts.count)
         return discriminator
 
-    def _run(self, network: Callable[..., Tensor], batch: Batch) -> Any:
+    def _run(self, run: Callable[[Any, Batch], Any], network: Callable[..., Tensor], batch: Batch) -> Any:
         if self.parts.count > 1 and isinstance(network, nn.Module):
-            return self.parts(self._pass, network, batch)
-        return self._pass(network, batch)
+            return self.parts(run, network, batch)
+        return run(network, batch)
 
-    def _pass(self, network: Callable[..., Tensor], batch: Batch) -> Any:
-        call: Any = network
-        if hasattr(type(network), "with_terms"):  # modules are slow to say what they lack
-            call = call.with_terms
+    def _pass_with_terms(self, generator: Any, batch: Batch) -> Any:
+        return self._pass(generator.with_terms, batch)
+
+    def _pass(self, network: Callable[..., Any], batch: Batch) -> Any:
         if self.autocast is None:
-            return call(batch.values, *batch.conditions)
+            return network(batch.values, *batch.conditions)
         with torch.autocast(batch.values.device.type, self.autocast, cache_enabled=False):  # a weight is used once a pass
-            made = call(batch.values, *batch.conditions)
+            made = network(batch.values, *batch.conditions)
         if isinstance(made, tuple):
             return tuple(one.to(batch.values.dtype) for one in made)
         return made.to(batch.values.dtype)

@@ -128,6 +128,9 @@ class Penalty(Drawing, Part):
 class NoPenalty(Penalty):
     """D's loss as it is."""
 
+    def term(self, discriminator: Discriminator, x: Batch, fake: Batch, seen: Seen | None = None) -> None:
+        return None
+
 
 def scored(discriminator: Discriminator, batch: Batch) -> Tensor:
     """Return the scores of a batch, `(B,)`, or `(B, S)` where D scores S places of each sample."""
