@@ -47,10 +47,11 @@ class Meter:
         """Record an update of the discriminator."""
         assert d.real_scores is not None
         self.updates["d"] += 1
-        self.last_real = d.real_scores.detach()
-        penalty = {} if d.penalty is None else {"loss/penalty": d.penalty}
-        real, fake = scores_of(self.last_real).mean(), scores_of(d.fake_scores.detach()).mean()
-        self.add({"loss/d": d.loss, "score/real": real, "score/fake": fake} | penalty)
+        self.last_real, fake = d.real_scores.detach(), d.fake_scores.detach()
+        observed = {"loss/d": d.loss, "score/real": scores_of(self.last_real).mean(), "score/fake": scores_of(fake).mean()}
+        if d.penalty is not None:
+            observed["loss/penalty"] = d.penalty
+        self.add(observed)
         if self.keeps_gradients:
             self._gradients["grad_norm/d"] = gradients
 
@@ -58,8 +59,8 @@ class Meter:
         """Record an update of the generator."""
         self.updates["g"] += 1
         self.last_fake = g.fake_scores.detach()
-        penalty = {} if g.penalty is None else {"loss/g_penalty": g.penalty}
-        self.add({"loss/g": g.loss} | penalty | _terms(g.values))
+        observed = {"loss/g": g.loss} if g.penalty is None else {"loss/g": g.loss, "loss/g_penalty": g.penalty}
+        self.add(observed | _terms(g.values) if g.values else observed)
         if self.keeps_gradients:
             self._gradients["grad_norm/g"] = gradients
 
@@ -70,14 +71,16 @@ class Meter:
         if self.keeps_gradients:
             self._gradients["grad_norm/g"] = gradients
 
-    @torch.no_grad()
     def add(self, values: Mapping[str, Tensor]) -> None:
         """Add one observation of each of some scalars."""
+        sums, observed = [], []
         for key, value in values.items():
+            observed.append(value.detach())  # takes less time than to enter and leave no_grad()
             if key not in self._sums:
-                self._sums[key] = torch.zeros_like(value)
+                self._sums[key] = torch.zeros_like(observed[-1])
+            sums.append(self._sums[key])
             self.counts[key] += 1
-        torch._foreach_add_([self._sums[key] for key in values], [*values.values()])
+        torch._foreach_add_(sums, observed)
 
     def so_far(self) -> dict[str, Tensor]:
         """Return the mean of each key since the last row, on the device."""

@@ -66,13 +66,13 @@ class Optimized:
             retain_graph=retain_graph or create_graph,
             create_graph=create_graph,
             allow_unused=True,
-        )
-        if all(gradient is None for gradient in gradients[: len(own)]):
+        )[: len(own)]
+        if all(gradient is None for gradient in gradients):
             raise ValueError(
                 "the objective of an update depends on no parameter of the network that it moves: a batch was detached that "
                 "should not be, x and fake are swapped, or another network's objective was given"
             )
-        return gradients[: len(own)]
+        return gradients
 
     def step(self, gradients: tuple[Tensor | None, ...]) -> tuple[Tensor | None, ...]:
         """Move the trainable parameters by one step along their gradients, clipped if that is asked for.
@@ -82,7 +82,9 @@ class Optimized:
         parameters = self.trainable()
         clipped = gradients if self.max_norm is None else clip(gradients, self.max_norm)
         for parameter, gradient in zip(parameters, clipped, strict=True):
-            parameter.grad = None if gradient is None else _laid_out_like(parameter, gradient)
+            if gradient is not None and gradient.stride() != parameter.stride():
+                gradient = _laid_out_like(parameter, gradient)
+            parameter.grad = gradient
         self.optimizer.step()
         for parameter in parameters:
             parameter.grad = None
@@ -177,7 +179,7 @@ def _laid_out_like(parameter: Tensor, tensor: Tensor) -> Tensor:
     `torch.autograd.grad` returns any layout, even one number expanded. Fused Adam reads gradient, weight and moments as flat
     arrays, so that its step would be wrong, and silent, if their layouts differed.
     """
-    return tensor if tensor.stride() == parameter.stride() else torch.empty_like(parameter, dtype=tensor.dtype).copy_(tensor)
+    return torch.empty_like(parameter, dtype=tensor.dtype).copy_(tensor)
 
 
 def _numbers(setting: Any) -> Any:

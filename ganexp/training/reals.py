@@ -167,10 +167,11 @@ class Reals:
             drawn, short = 0, None
             for batch in self.source:
                 images = self._batch(batch)
-                if short is not None or len(images) > self.batch_size or (drawn == 0 and len(images) < self.batch_size):
-                    raise ValueError(self._wrong_size(len(images) if short is None else short))
-                if len(images) < self.batch_size:
-                    short = len(images)
+                size = len(images)
+                if short is not None or size > self.batch_size or (drawn == 0 and size < self.batch_size):
+                    raise ValueError(self._wrong_size(size if short is None else short))
+                if size < self.batch_size:
+                    short = size
                     continue
                 drawn += 1
                 yield images

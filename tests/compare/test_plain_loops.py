@@ -100,11 +100,11 @@ def calls_and_launches(step):
     return counted["call"], launches.count
 
 
-def test_an_eager_iteration_asks_hardly_more_of_python_than_a_plain_loop():
+def test_an_eager_iteration_calls_no_more_of_python_than_a_plain_loop():
     """Where networks are small, this is what the framework costs; a GPU waits for it."""
     trainer = trainer_of("generator=mlp", "discriminator=mlp", *SMALL)
     ours, plain = (
         calls_and_launches(s) for s in (lambda: trainer.step(trainer.reals), plain_loops.lean(trainer.gan, images_of(trainer)))
     )
     assert ours[1] <= plain[1]
-    assert ours[0] < 1.15 * plain[0]
+    assert ours[0] <= plain[0]
