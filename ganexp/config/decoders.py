@@ -11,7 +11,8 @@ from torch import Tensor
 
 from ganexp.config.loading import load
 from ganexp.config.parsing import shown
-from ganexp.config.schema import is_code
+from ganexp.config.schema import is_code, is_remote
+from ganexp.config.targets import Trust
 from ganexp.data import Dataset, Latents
 from ganexp.data.latents import AT_ONCE
 from ganexp.evaluation.features import opened
@@ -65,7 +66,7 @@ def with_decoder(dataset: OfData, device: torch.device) -> OfData:
     return dataset
 
 
-def decoder_at(place: str, shape: tuple[int, ...], device: torch.device) -> NetworkDecoder:
+def decoder_at(place: str, shape: tuple[int, ...], device: torch.device, trust: Trust = ()) -> NetworkDecoder:
     """Return the decoder of latents of a shape: a `.pt2` file of torch.export, whose code runs, or an autoencoder of ganexp.
 
     Raises:
@@ -73,7 +74,7 @@ def decoder_at(place: str, shape: tuple[int, ...], device: torch.device) -> Netw
     """
     try:
         if not is_code(place):
-            trained = autoencoder(place, device)
+            trained = autoencoder(place, device, trust=trust)
             network, digest = trained.network.images, trained.digest
         else:
             path = Path(os.path.expanduser(place))
@@ -86,23 +87,25 @@ def decoder_at(place: str, shape: tuple[int, ...], device: torch.device) -> Netw
         raise Misfit(f"has decode={printable(place)}, which {error}", decode=None) from None
 
 
-def show_pictures(trained: Trained, place: str | None) -> None:
+def show_pictures(trained: Trained, place: str | None, trust: Trust = ()) -> None:
     """Have a generator of latents show pictures of them, by a decoder that is named, or else by the run that its data name.
 
-    A file of torch.export that only the generator names is not opened, since it may be anyone's.
+    What only the generator names may be anyone's: a file of torch.export is not opened then, and nothing is fetched.
 
     Raises:
         UserError: There is no such decoder, or it is of other latents.
     """
     node = trained.origin.dataset
     recorded = node.get("decode")
-    if place is None and (not isinstance(recorded, str) or is_code(recorded)):
+    if place is None and (not isinstance(recorded, str) or is_code(recorded) or is_remote(recorded)):
         if recorded is not None:
-            log.warning("Its latents are decoded by %s, which is code: say --decode FILE for pictures.", shown(recorded))
+            log.warning("Its latents are decoded by %s, which only you may name: say --decode for pictures.", shown(recorded))
+        elif str(node.get("_target_")).endswith(".Latents"):
+            log.warning("It makes latents, and does not say what decodes them: say --decode for pictures.")
         return
     scale = node.get("scale", 1.0)
     try:
-        decoder = decoder_at(str(place or recorded), trained.shape, trained.device)
+        decoder = decoder_at(str(place or recorded), trained.shape, trained.device, trust)
     except Misfit as error:
         raise UserError(f"the generator makes latents, and {error.reason}: say where a decoder is with --decode") from None
     trained.decode = lambda samples: torch.cat([decoder(part / scale) for part in samples.split(AT_ONCE)])
@@ -116,7 +119,16 @@ def autoencoder(place: str | Path, device: torch.device | str, **how: Any) -> Tr
         UserError: It cannot be loaded, or is none.
     """
     trained = load(os.path.expanduser(str(place)), device=device, **how)
-    if not hasattr(trained.network, "images") or not hasattr(trained.network, "latents"):
-        raise UserError(f"{place} holds no autoencoder: name a run with generator=vae or vq")
+    refuse_other_than_autoencoders(trained, place)
     trained.network.to(device, torch.float32)
     return trained
+
+
+def refuse_other_than_autoencoders(trained: Trained, place: str | Path) -> None:
+    """Refuse a generator without the methods `latents` and `images`.
+
+    Raises:
+        UserError: It has none.
+    """
+    if not hasattr(trained.network, "images") or not hasattr(trained.network, "latents"):
+        raise UserError(f"{place} holds no autoencoder: name a run with generator=vae or vq")

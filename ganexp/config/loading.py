@@ -284,9 +284,7 @@ def _checked(config: dict[str, Any], path: Path, trust: Trust) -> dict[str, Any]
 def _published(config: dict[str, Any]) -> dict[str, Any]:
     """Return a configuration without paths, and without keys of the machine and of speed."""
     kept = {key: value for key, value in config.items() if effect_of(key) == "training" and key != "init_from"}
-    if isinstance(kept.get("dataset"), dict):
-        kept["dataset"] = _without_paths(kept["dataset"])
-    return kept
+    return _without_paths(kept)
 
 
 def _without_paths(node: dict[str, Any]) -> dict[str, Any]:

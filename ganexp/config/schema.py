@@ -82,6 +82,11 @@ def is_code(decoder: Any) -> bool:
     return isinstance(decoder, str) and decoder.endswith(".pt2")
 
 
+def is_remote(decoder: Any) -> bool:
+    """Return whether a decoder of latents is a repository on the Hugging Face Hub."""
+    return isinstance(decoder, str) and decoder.startswith("hf://")
+
+
 class Keys(BaseModel):
     """A model that refuses unknown keys."""
 

@@ -13,7 +13,7 @@ from typing import Any
 from ganexp.config.defaults import conf_folder, defaults, options_in
 from ganexp.config.parsing import LONGEST_SHOWN, shown
 from ganexp.config.plugins import conf_folders
-from ganexp.config.schema import files_among, is_code
+from ganexp.config.schema import files_among, is_code, is_remote
 from ganexp.facts import UserError
 from ganexp.printable import printable
 
@@ -92,8 +92,8 @@ def _risk_of(key: str, value: Any) -> str | None:
         return "read what it should not, by its interpolation"
     if _is_among(["evaluation.features"], key) and files_among(value):
         return "run code"
-    if re.fullmatch(r"dataset(\.of)*\.decode", key) and is_code(value):
-        return "run code"
+    if re.fullmatch(r"dataset(\.of)*\.decode", key) and (is_code(value) or is_remote(value)):
+        return "run code" if is_code(value) else "fetch something from elsewhere"
     if key.startswith("logger.") and value is not None and not LOGGED.fullmatch(re.sub(r"\.\d+$", "", key)):
         options = options_in("logger", [conf_folder(), *conf_folders()])
         if dict(_leaves({"logger": options})).get(key) != value:

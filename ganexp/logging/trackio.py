@@ -105,5 +105,7 @@ class TrackioLogger(Logger):
             with closing(sqlite3.connect(self._database(), timeout=30)) as database, database:
                 return database.execute(query, (self._settings["name"], *values)).fetchall()
         except sqlite3.Error as error:
+            if "no such table" in str(error):
+                return []  # nothing has been written to this project yet
             log.warning("Trackio's rows of a resumed run cannot be compared with the run's (%s).", error)
             return []

@@ -65,7 +65,7 @@ class ProjectedDiscriminator(nn.Module):
             raise ValueError(f"shape should be that of an image of 1 or 3 channels, not {shape}")
         if min(height, side) < 32:
             raise Misfit(f"sees features at a 32nd of the sides, and there are {height}×{side}", size=224)
-        self.size = size
+        self.size, self.weights_file = size, weights
         self.register_buffer("mean", torch.tensor(MEAN).view(3, 1, 1), persistent=False)
         self.register_buffer("std", torch.tensor(STD).view(3, 1, 1), persistent=False)
         self.stages, channels = frozen_stages(network, weights)
@@ -148,7 +148,7 @@ def frozen_stages(name: str, weights: str | None) -> tuple[nn.ModuleList, list[i
     from torchvision.ops import FrozenBatchNorm2d
 
     with torch.random.fork_rng([]):
-        torch.manual_seed(0)  # so that random features need not be kept
+        torch.default_generator.manual_seed(0)  # so that random features need not be kept; the GPUs' streams stay as they are
         network: Any = getattr(models, name)(weights=None, norm_layer=FrozenBatchNorm2d)
     if weights is not None:
         load(network, Path(os.path.expanduser(weights)), name)

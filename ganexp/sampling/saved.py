@@ -50,10 +50,12 @@ def save(
         licence: As model hubs call it, such as `mit`; without one, the card leaves it open.
 
     Raises:
-        UserError: There is something in the folder, or the generator has no configuration.
+        UserError: There is something in the folder, the generator has no configuration, or the discriminator needs a file.
         OSError: The folder cannot be written.
     """
     folder = Path(folder)
+    if discriminator and any(getattr(part, "weights_file", None) for part in discriminator.modules()):
+        raise UserError("the discriminator sees features of weights in a file, which are not saved with it: leave it out")
     if "generator" not in trained.origin.settings:
         raise UserError("the generator has no configuration: save its state_dict instead")
     if folder.exists() and not folder.is_dir():

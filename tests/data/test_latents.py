@@ -152,6 +152,8 @@ def test_code_is_opened_for_those_alone_who_name_it(exported):
     assert checked(values, "my own", trust=None)
     assert checked({"dataset": values["dataset"] | {"decode": "outputs/run"}}, "anyone's")
     assert is_typed_again(f"dataset.decode={exported}")
+    with pytest.raises(UserError, match=r"dataset\.decode=hf://.*fetch"):
+        checked({"dataset": values["dataset"] | {"decode": "hf://someone/decoder"}}, "anyone's")
     assert not is_typed_again("dataset.decode=outputs/run")
 
 
@@ -198,7 +200,8 @@ def test_an_autoencoder_makes_latents_on_which_a_gan_trains_whose_samples_it_dec
         AUTOENCODER if kind == "vae" else [*(one.replace("vae_gan", "vqgan") for one in AUTOENCODER), "wrapper.pretrain.g=1"]
     )
     build(composed(*words), run).fit()
-    call("sample", run, "--latents", "--output", file, "--batch-size", 100)
+    (tmp_path / "latest").symlink_to(run)  # the printed decoder is the run itself, since a link soon leads elsewhere
+    call("sample", tmp_path / "latest", "--latents", "--output", file, "--batch-size", 100)
     said = capsys.readouterr().out.split()
     trained = load(run)
     dataset, data = set_of(trained)

@@ -1,6 +1,7 @@
 """What Trackio's database holds of a run, read by sqlite3."""
 
 import json
+import logging
 import os
 import sqlite3
 import sys
@@ -80,6 +81,7 @@ def test_rows_and_grids_are_those_of_the_run_and_nothing_listens(tmp_path):
             opened.extend(psutil.Process().net_connections("inet"))
 
         TrackioLogger.write = write
+        logging.getLogger("ganexp.logging.trackio").warning = lambda said, *_: pytest.fail(said)
         summary = build(composed(*WITH), tmp_path / "run").fit()
         assert summary["paths"]["Trackio"] == "trackio show --project ganexp"
         assert opened == []

@@ -8,10 +8,13 @@ from torch import nn
 from torch.nn.functional import conv2d, interpolate, leaky_relu
 from torchvision import models
 
+import ganexp
 from ganexp import build
 from ganexp.config.check import check
 from ganexp.facts import Misfit, UserError
 from ganexp.networks import ProjectedDiscriminator
+from ganexp.networks.projected import frozen_stages
+from ganexp.sampling import save
 from tests.composing import composed
 from tests.small_runs import assert_same, state
 from tests.tiny import iterate
@@ -146,3 +149,21 @@ def test_what_does_not_fit_is_refused(weights, tmp_path):
     for wrong in (path, str(tmp_path / "nowhere.pth"), str(tmp_path / "broken.pth")):
         with pytest.raises(UserError, match=r"discriminator=projected: weights="):
             check(composed("discriminator=projected", f"discriminator.weights={wrong}", "logger=[]"))
+
+
+def test_random_features_leave_the_streams_of_gpus_alone(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "manual_seed_all", lambda seed: pytest.fail(f"seeded by {seed}"))
+    before = torch.get_rng_state()
+    frozen_stages("resnet18", None)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_a_discriminator_that_needs_a_file_is_not_given_away(weights, tmp_path):
+    words = ["discriminator=projected", f"discriminator.weights={weights('resnet18')[0]}", "discriminator.network=resnet18"]
+    words += ["dataset=fake", "dataset.image_size=32", "generator=mlp", "iterations=1", "logger=[]", "device=cpu"]
+    build(composed(*words, "batch_size=2", "discriminator.size=0"), tmp_path / "run").fit()
+    generator, discriminator = ganexp.load(tmp_path / "run"), ganexp.load_discriminator(tmp_path / "run")
+    with pytest.raises(UserError, match="weights in a file"):
+        save(generator, tmp_path / "with", discriminator=discriminator)
+    save(generator, tmp_path / "alone")
+    assert ".pth" not in (tmp_path / "alone" / "generator.json").read_text()

@@ -15,8 +15,9 @@ from ganexp.cli.beforehand import indices_of, result_of
 from ganexp.cli.commands.held_out import picture, translated
 from ganexp.cli.commands.playing import ready
 from ganexp.cli.launching import joined
+from ganexp.cli.naming import short
 from ganexp.cli.ready import READY
-from ganexp.config.decoders import autoencoder, show_pictures
+from ganexp.config.decoders import refuse_other_than_autoencoders, show_pictures
 from ganexp.config.loading import load, load_discriminator, load_pair, set_of
 from ganexp.data.feed import to_range
 from ganexp.distributed.processes import Processes
@@ -29,6 +30,7 @@ from ganexp.printable import printable
 from ganexp.sampling import Langevin, Rejection, Trained, exporting, saved
 from ganexp.sampling.files import Series, write_npz, write_pngs, write_shards, write_tensors
 from ganexp.sampling.films import frames_of, write_film
+from ganexp.sampling.hub import is_on_hub
 
 
 def main(options: argparse.Namespace) -> Path:
@@ -140,7 +142,8 @@ def neighbours(generator: Trained, options: argparse.Namespace) -> Path:
 def latents(generator: Trained, options: argparse.Namespace) -> Path:
     """Write what an autoencoder makes of the images that its run was trained on, with their labels, for dataset=latents."""
     path, _ = result_of(options)
-    network: Any = autoencoder(options.run, options.device, trust=options.trust, averaged=not options.plain_weights).network
+    refuse_other_than_autoencoders(generator, options.run)
+    network: Any = generator.network.float()
     dataset, data = set_of(generator, trust=options.trust)
     parts = torch.arange(len(data)).split(options.batch_size)  # type: ignore[arg-type]  # those of `set_of` have a length
     made = []
@@ -154,7 +157,9 @@ def latents(generator: Trained, options: argparse.Namespace) -> Path:
     write_tensors(stored, path)
     scale = 1 / float(stored["latents"].double().std())
     print(f"{'×'.join(map(str, stored['latents'].shape))} numbers of standard deviation {1 / scale:.4g}: train on them by")
-    print(f"  dataset=latents dataset.path={path} dataset.decode={options.run} dataset.scale={scale:.4g}")
+    # outputs/latest soon leads elsewhere
+    decoder = options.run if is_on_hub(options.run) else short(Path(options.run).resolve())
+    print(f"  dataset=latents dataset.path={path} dataset.decode={decoder} dataset.scale={scale:.4g}")
     return path
 
 
@@ -197,7 +202,7 @@ def _loaded(options: argparse.Namespace) -> Trained:
     except ValueError as error:
         raise UserError(str(error)) from error
     if options.task not in ("export", "latents"):
-        show_pictures(generator, options.decode)
+        show_pictures(generator, options.decode, options.trust)
     return generator
 
 
