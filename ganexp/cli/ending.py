@@ -15,10 +15,11 @@ from ganexp.printable import printable
 
 def epilogue(summary: Summary) -> str:
     """Return the last lines of a run: its outcome, and the paths of its files."""
-    files, others = ("samples", "checkpoint", "rows"), ("W&B", "upload")
-    places = {key: str(by_latest(Path(summary["paths"][key]))) for key in files if key in summary["paths"]}
-    places |= {key: summary["paths"][key] for key in others if key in summary["paths"]}
-    return "\n".join([outcome(summary), *(f"  {key:<11}{printable(place)}" for key, place in places.items())])
+    files, paths = ("samples", "checkpoint", "rows"), summary["paths"]
+    places = {key: str(by_latest(Path(paths[key]))) for key in files if key in paths}
+    places |= {key: place for key, place in paths.items() if key not in (*files, "folder")}  # which its first line has named
+    width = max([10, *map(len, places)])
+    return "\n".join([outcome(summary), *(f"  {key:<{width}} {printable(place)}" for key, place in places.items())])
 
 
 def outcome(summary: Summary) -> str:

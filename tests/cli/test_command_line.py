@@ -207,6 +207,13 @@ def test_the_end_of_a_run_that_has_no_row_yet():
     assert epilogue({"iteration": 3, "wall_s": 1.2, "last": {}, "notes": [], "paths": {}}) == "Trained 3 iterations in 1 s."
 
 
+def test_the_end_of_a_run_names_every_place_but_its_folder():
+    paths = {"checkpoint": "a", "folder": "b", "W&B": "c", "TensorBoard": "d", "Trackio": "e", "upload": "f"}
+    said = epilogue({"iteration": 3, "wall_s": 1.2, "last": {}, "notes": [], "paths": paths})
+    places = ["checkpoint  a", "W&B         c", "TensorBoard d", "Trackio     e", "upload      f"]
+    assert said.splitlines()[1:] == [f"  {place}" for place in places]
+
+
 def test_latest_is_the_newest_run(tmp_path):
     for seed in (0, 1):
         done = forked.train(*SMALL, "iterations=4", f"seed={seed}", cwd=tmp_path)
