@@ -51,7 +51,7 @@ class Facts:
         iterations, d_steps: Iterations of the run, and updates of D in each.
         processes: How many train together.
         compiled: Whether the networks are compiled, and so cannot be differentiated twice.
-        once: The setting by which G or D, by name, cannot be differentiated twice; empty where it can.
+        once: The setting to switch off so that G or D, by name, can be differentiated twice; empty where it already can.
         itemsize: Bytes per number in a sample.
         free_bytes: Free memory of the device, in bytes.
         loss: A `ganexp.losses.Loss`.

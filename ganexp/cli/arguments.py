@@ -142,7 +142,7 @@ def evaluate(parser: ArgumentParser) -> None:
         type=Path,
         help="the folder of the results; by default evaluation in the first run or sweep, or beside a lone checkpoint",
     )
-    parser.add_argument("--overwrite", action="store_true", help="replace what is there; not by default")
+    parser.add_argument("--overwrite", action="store_true", help="replace what is there")
 
 
 def sample(parser: ArgumentParser) -> None:
@@ -208,7 +208,7 @@ def sample(parser: ArgumentParser) -> None:
     guided.add_argument("--percentile", type=float, help="of rejection: keep more, such as 80; exact by default")
     guided.add_argument("--steps", type=_positive, default=100, help="how many, of langevin")
     guided.add_argument("--step-size", type=float, default=0.01, help="how long, of langevin")
-    parser.add_argument("--with-discriminator", action="store_true", help="--save the discriminator too; not by default")
+    parser.add_argument("--with-discriminator", action="store_true", help="--save the discriminator too")
     parser.add_argument(
         "--form", choices=["torchscript", "torch_export", "onnx"], default="torch_export", help="what --export writes"
     )
@@ -243,7 +243,7 @@ def sample(parser: ArgumentParser) -> None:
         help="modules besides ganexp's whose code the run may name; none by default",
     )
     parser.add_argument("--output", type=Path, help="the file or folder of the result; in generated/ beside the run by default")
-    parser.add_argument("--overwrite", action="store_true", help="replace what is there; not by default")
+    parser.add_argument("--overwrite", action="store_true", help="replace what is there")
 
 
 def translate(parser: ArgumentParser) -> None:
@@ -288,9 +288,7 @@ def translate(parser: ArgumentParser) -> None:
         default=[],
         help="modules besides ganexp's whose code the run may name; none by default",
     )
-    parser.add_argument(
-        "--overwrite", action="store_true", help="write into a folder that holds something already; not by default"
-    )
+    parser.add_argument("--overwrite", action="store_true", help="write into a folder that holds something already")
 
 
 def push(parser: ArgumentParser) -> None:
@@ -312,9 +310,7 @@ def push(parser: ArgumentParser) -> None:
         "--private", action="store_true", help="a new repository is seen by its owner alone; by everybody by default"
     )
     parser.add_argument("--message", default="Add a generator", help="what the commit says")
-    parser.add_argument(
-        "--with-discriminator", action="store_true", help="publish it too, for ganexp.load_discriminator; not by default"
-    )
+    parser.add_argument("--with-discriminator", action="store_true", help="publish it too, for ganexp.load_discriminator")
     parser.add_argument(
         "--plain-weights", action="store_true", help="those of the generator itself; averaged ones by default, if there are any"
     )
@@ -350,7 +346,7 @@ def average(parser: ArgumentParser) -> None:
         default=[],
         help="modules besides ganexp's whose code the run may name; none by default",
     )
-    parser.add_argument("--overwrite", action="store_true", help="replace what is there; not by default")
+    parser.add_argument("--overwrite", action="store_true", help="replace what is there")
 
 
 def report(parser: ArgumentParser) -> None:
@@ -387,9 +383,7 @@ def dynamics(parser: ArgumentParser) -> None:
     parser.add_argument("run", type=_place, help="a run folder; run=… is the same")
     parser.add_argument("--rules", action="extend", nargs="*", default=[], help="strategies to compare; all of them by default")
     parser.add_argument("--rate", type=_rate, help="learning rate; one over the largest eigenvalue by default")
-    parser.add_argument(
-        "--path", action="store_true", help="also look at the checkpoints where rows have the spectrum; not by default"
-    )
+    parser.add_argument("--path", action="store_true", help="also look at the checkpoints where rows have the spectrum")
     parser.add_argument(
         "--trust",
         action="extend",
@@ -435,7 +429,7 @@ def compare(parser: ArgumentParser) -> None:
         metavar="NAME",
         help=f"{', '.join(strategies)}; all of them by default",
     )
-    parser.add_argument("--losses", action="extend", nargs="+", help="which; nonsaturating by default")
+    parser.add_argument("--losses", action="extend", nargs="+", help="names of losses to time; nonsaturating by default")
     parser.add_argument(
         "--overrides", action="extend", nargs="*", help="configuration of every run; that of a DCGAN of 64×64 by default"
     )
@@ -483,7 +477,7 @@ def dashboard(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--config-dir", type=Path, action="append", default=[], help="YAML files of your own, as for training; none by default"
     )
-    parser.add_argument("--print", action="store_true", help="print it; save it by default")
+    parser.add_argument("--print", action="store_true", help="print the view instead of saving it")
 
 
 def _place(typed: str) -> Path:

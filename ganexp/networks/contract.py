@@ -30,7 +30,8 @@ class Declaration:
         styles: Whether a generator makes its samples from styles, by the methods `styles` and `synthesis`.
         two_way: Whether a generator is two translators, its modules `a_to_b` and `b_to_a`, which map stacks (a, b) to stacks
             (F(b), G(a)): the attribute `two_way`.
-        once: The setting by which it cannot be differentiated twice, the attribute `differentiable_once`; empty if it can.
+        once: The setting to switch off so that it can be differentiated twice, the attribute `differentiable_once`; empty if it
+            already can.
         draws: Settings that stop it from drawing random numbers in training: the attribute `draws`; empty if it draws none.
     """
 

@@ -75,7 +75,7 @@ class Transformer(nn.Module):
         extra: int = 0,
     ) -> None:
         super().__init__()
-        check(shape, patch, width, heads, rotated=positions == "rope")
+        refuse_sizes(shape, patch, width, heads, rotated=positions == "rope")
         self.patch, self.grid = patch, (shape[1] // patch, shape[2] // patch)
         self.differentiable_once = "fused" if fused else ""
         places = sines(self.grid, width).to(torch.get_default_dtype())
@@ -388,7 +388,7 @@ def rotated(x: Tensor, angles: Tensor) -> Tensor:
     return torch.stack([first * cosines - second * sines_, first * sines_ + second * cosines], -1).flatten(-2)
 
 
-def check(shape: tuple[int, ...], patch: int, width: int, heads: int, *, rotated: bool) -> None:
+def refuse_sizes(shape: tuple[int, ...], patch: int, width: int, heads: int, *, rotated: bool) -> None:
     """Refuse sizes that do not fit each other.
 
     Raises:

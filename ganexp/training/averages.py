@@ -67,7 +67,7 @@ class RunningAverage(Average):
     def check(self, run: Facts) -> None:
         super().check(run)
         if run.averages_weights:
-            run.warn("averages weights once more that the optimiser averages itself: choose average=none")
+            run.warn("averages weights that the optimiser already averages: choose average=none")
 
     def keep(self, updates: Tensor) -> Tensor:
         """Return the share of the average that is kept at the `updates`-th update, as a scalar on the device."""
@@ -96,7 +96,7 @@ class RunningAverage(Average):
 class AveragedByOptimizer(Average):
     """The averages that an optimiser has of the weights it moves, such as x of `ScheduleFree`; buffers are copied.
 
-    They are formed whenever they are asked for, and so are no state.
+    They are formed whenever they are asked for. A checkpoint stores them for those who load it; training never reads them back.
 
     Args:
         trained: The networks, by name, with their optimisers, of which one or both have a method `averaged`.
