@@ -40,6 +40,7 @@ class Facts:
     Args:
         dataset: A `ganexp.data.Dataset`.
         shape: Shape of one sample.
+        bounded: Whether images are in [-1, 1], as pictures are; False for latents.
         conditional: Whether the networks are to be conditioned on the labels of the data.
         classes: How many classes the networks are conditioned on; 0 for none.
         flip: Whether images are mirrored at random.
@@ -76,6 +77,7 @@ class Facts:
 
     shape: tuple[int, ...]
     dataset: Any = None
+    bounded: bool = True
     conditional: bool = False
     classes: int = 0
     flip: bool = False

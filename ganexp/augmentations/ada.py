@@ -11,6 +11,7 @@ from ganexp.augmentations.adaptive import Adaptive, Every, Images, Probability, 
 from ganexp.augmentations.base import refuse_nothing
 from ganexp.augmentations.colors import recolored
 from ganexp.augmentations.pixels import places, positions, shifted, turned, warped
+from ganexp.facts import Facts, Misfit
 from ganexp.instruments.scalar import Scalar
 from ganexp.ranges import checked
 
@@ -70,6 +71,11 @@ class Ada(Adaptive):
         super().refuse(shape)
         if shape[0] not in (1, 3) or shape[1] != shape[2]:
             raise ValueError(f"it transforms square images in grey or RGB, but samples of shape {shape} are not")
+
+    def check(self, run: Facts) -> None:
+        super().check(run)
+        if not run.bounded and self.policy != [self.cutout]:
+            raise Misfit("mirrors, rotates and recolours images, which has no meaning for latents", augment="none")
 
     def transform(self, images: Tensor) -> Tensor:
         assert isinstance(self.p, Tensor)

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from ganexp.augmentations.base import Augmentation, refuse_nothing
 from ganexp.augmentations.pixels import places, translated
+from ganexp.facts import Facts, Misfit
 from ganexp.ranges import checked
 
 
@@ -36,6 +37,11 @@ class DiffAugment(Augmentation):
         }
         refuse_nothing(policy)
         self.policy = [every[name] for name in policy]
+
+    def check(self, run: Facts) -> None:
+        super().check(run)
+        if self.color in self.policy and not run.bounded:
+            raise Misfit("changes colours, which latents do not have", policy="[translation,cutout]")
 
     def transform(self, images: Tensor) -> Tensor:
         for one in self.policy:

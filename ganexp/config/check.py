@@ -207,6 +207,7 @@ def facts_of(config: Config, machine: Machine, processes: int, dataset: Dataset)
     return Facts(
         dataset=dataset,
         shape=tuple(shape),
+        bounded=dataset.bounded,
         conditional=config.conditional,
         classes=classes,
         flip=config.flip,

@@ -182,9 +182,14 @@ class EvaluationPlan:
         if "classifier" in asked and self.sees_features and not self.dataset.bounded:
             raise UserError(
                 f"evaluation.features=classifier learns classes from images, and dataset={name_of(self.config.dataset)} has "
-                "latents: choose raw, inception or a file."
+                "latents: choose raw, a file, or with a dataset.decode inception."
             )
         in_colour, channels = [one for one in asked if one in ("inception", *NETWORKS)], self.dataset.picture_shape[0]
+        if in_colour and self.sees_features and not self.dataset.bounded and not self.dataset.pictured_by:
+            raise UserError(
+                f"evaluation.features={in_colour[0]} sees images, and dataset={name_of(self.config.dataset)} has latents and "
+                "no decoder: choose raw, or name a decoder with dataset.decode=…."
+            )
         if in_colour and self.sees_features and channels not in (1, 3):
             raise UserError(
                 f"evaluation.features={in_colour[0]} sees images of 1 or 3 channels, and those of "

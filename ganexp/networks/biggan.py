@@ -59,6 +59,8 @@ class BigGANGenerator(nn.Module):
         classes: How many a conditional GAN has; with 0, gains and biases are made from the latents alone.
     """
 
+    bounded = True
+
     @checked
     def __init__(
         self,

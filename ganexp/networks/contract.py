@@ -11,6 +11,7 @@ from torch.nn.modules.dropout import _DropoutNd
 
 from ganexp.facts import Facts, Misfit
 from ganexp.networks.minibatch_deviation import MinibatchDeviation
+from ganexp.networks.projected import ProjectedDiscriminator
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,7 @@ class Declaration:
             (F(b), G(a)): the attribute `two_way`.
         once: The setting to switch off so that it can be differentiated twice, the attribute `differentiable_once`; empty if it
             already can.
+        bounded: Whether a generator makes images in [-1, 1] alone, since it ends in a tanh: the attribute `bounded`.
         draws: Settings that stop it from drawing random numbers in training: the attribute `draws`; empty if it draws none.
     """
 
@@ -47,6 +49,7 @@ class Declaration:
     styles: bool
     two_way: bool
     once: str
+    bounded: bool
     draws: str
 
 
@@ -66,6 +69,7 @@ def declared(network: nn.Module | Callable[..., nn.Module]) -> Declaration:
         styles=hasattr(network, "styles") and hasattr(network, "synthesis"),
         two_way=bool(getattr(network, "two_way", False)),
         once=getattr(network, "differentiable_once", ""),
+        bounded=bool(getattr(network, "bounded", False)),
         draws=getattr(network, "draws", "") if isinstance(network, nn.Module) else "",
     )
 
@@ -79,22 +83,29 @@ def check_kind(kind: Callable[..., nn.Module], run: Facts) -> None:
     """Refuse a class of networks that cannot be built for a run.
 
     Raises:
-        Misfit: It reads no labels in a conditional GAN, or reconstructs samples and is to score packs of them.
+        Misfit: It reads no labels in a conditional GAN, reconstructs samples and is to score packs of them, or sees features of
+            images where the data are latents.
     """
     if run.conditional and not declared(kind).reads_labels:
         raise Misfit("reads no class labels, and a conditional GAN needs networks that do", conditional=False)
     if run.pack > 1 and declared(kind).reconstruct:
         raise Misfit("reconstructs samples, and cannot score packs of them", pack=1)
+    if kind is ProjectedDiscriminator and not run.bounded:
+        raise Misfit("sees features of images, and latents are none", discriminator="dit")
 
 
 def check_generator(kind: Callable[..., nn.Module], run: Facts) -> None:
     """Refuse a generator of latents where the data have sources, and one of sources where they have none.
+
+    One that ends in a tanh is warned of where the data exceed [-1, 1].
 
     Raises:
         Misfit: It is given something else than it takes.
     """
     if run.source_shape and not declared(kind).reads_sources:
         raise Misfit("makes samples from latents, and these data give it sources", "a generator of sources")
+    if declared(kind).bounded and not run.bounded:
+        run.warn("ends in a tanh, and so makes no latents outside [-1, 1]: choose generator=dit")
     if declared(kind).own_terms and run.compiled:
         run.warn("computes terms beside its samples, and so runs uncompiled")
     if declared(kind).reads_sources and not run.source_shape:

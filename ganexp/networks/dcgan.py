@@ -34,6 +34,8 @@ class DCGANGenerator(nn.Module):
             batch norm, latents are followed by a learnt vector of their class, of the same length.
     """
 
+    bounded = True
+
     @checked
     def __init__(
         self, latent_dim: int, shape: tuple[int, ...], *, width: Width = 64, batch_norm: bool = True, classes: int = 0

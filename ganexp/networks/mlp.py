@@ -27,6 +27,8 @@ class MLPGenerator(nn.Module):
             same length.
     """
 
+    bounded = True
+
     @checked
     def __init__(
         self,

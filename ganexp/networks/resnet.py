@@ -60,6 +60,8 @@ class ResNetGenerator(nn.Module):
             the batch norm before the image has one of each, as in the authors' code of the projection discriminator.
     """
 
+    bounded = True
+
     @checked
     def __init__(
         self,

@@ -61,6 +61,8 @@ class Consistency(Penalty):
         super().check(run)
         if len(run.shape) != 3:
             raise Misfit(f"moves images, and samples of shape {run.shape} are none", penalty=[])
+        if self.moved.flip and not run.bounded:
+            raise Misfit("mirrors samples, and a mirrored latent is not that of a mirrored image", flip=False)
         if run.reads_source:
             raise Misfit(
                 "moves images, but not the sources that D scores them beside",

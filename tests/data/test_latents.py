@@ -18,6 +18,8 @@ from ganexp.config.loading import set_of
 from ganexp.config.untrusted import checked, is_typed_again
 from ganexp.data import Latents, default_folder, load_cached
 from ganexp.facts import Facts, Misfit, UserError
+from ganexp.networks import BigGANGenerator, DCGANGenerator, DiTGenerator, MLPGenerator, R3GANGenerator, ResNetGenerator
+from ganexp.networks.contract import declared
 from ganexp.sampling.files import pixels
 from tests.calling import call
 from tests.composing import composed
@@ -265,3 +267,46 @@ def test_a_generator_is_no_autoencoder(tmp_path):
 def test_mirrored_latents_are_refused(path):
     with pytest.raises(Misfit, match="mirrored"):
         Latents(path).check(Facts(shape=(5, 4, 6), flip=True))
+
+
+@pytest.mark.parametrize(
+    ("typed", "named"),
+    [
+        ("penalty=[cr]", "penalty.cr.flip=false"),
+        ("penalty=[bcr]", "penalty.bcr.flip=false"),
+        ("augment=ada", "augment=none"),
+        ("augment=diffaugment", "augment.policy=[translation,cutout]"),
+        ("discriminator=projected", "discriminator=dit"),
+        ("evaluate_every=5 measure=[fid] evaluation.features=inception", "dataset.decode"),
+        ("evaluate_every=5 measure=[fid] evaluation.features=dinov2_vits14", "dataset.decode"),
+    ],
+)
+def test_parts_that_take_latents_for_images_are_refused_and_name_a_remedy(tmp_path, typed, named):
+    np.save(tmp_path / "z.npy", drawn(N, 3, 32, 32).numpy())
+    words = ["dataset=latents", f"dataset.path={tmp_path}/z.npy", "generator=mlp", "discriminator=mlp", "logger=[]"]
+    with pytest.raises(UserError) as raised:
+        check(composed(*words, *typed.split()))
+    assert "latent" in str(raised.value)
+    assert named in str(raised.value)
+    if named.startswith(("penalty", "augment.")):
+        check(composed(*words, *typed.split(), named))
+
+
+def test_a_generator_that_ends_in_a_tanh_is_warned_of(tmp_path):
+    np.save(tmp_path / "z.npy", drawn(N, 4, 16, 16).numpy())
+    words = ["dataset=latents", f"dataset.path={tmp_path}/z.npy", "discriminator=mlp", "logger=[]"]
+    for generator in ("dcgan", "mlp"):
+        (said,) = check(composed(*words, f"generator={generator}")).warnings
+        assert said.startswith(f"generator={generator} ends in a tanh")
+        assert "generator=dit" in said
+    assert check(composed(*words, "generator=dit")).warnings == []
+    assert not any("tanh" in said for said in check(composed("generator=dcgan", "logger=[]")).warnings)
+
+
+@pytest.mark.parametrize("kind", [DCGANGenerator, MLPGenerator, BigGANGenerator, ResNetGenerator, DiTGenerator, R3GANGenerator])
+def test_generators_are_bounded_as_they_declare(kind):
+    made = kind(20, (3, 32, 32), width=24).train()
+    with torch.no_grad():
+        for p in made.parameters():
+            p.normal_(0, 3)
+        assert (made(drawn(4, 20)).abs().max() <= 1) == declared(kind).bounded
