@@ -1,11 +1,12 @@
 """Does the order of updates matter beside an L1 term? What the runs on the workloads with sources say so far."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from benching import statistics
-from benching.results import Line, Results
+from benching.results import Arm, Line, Results
 from benching.rules import BASE
 from benching.workloads import ORDER, WORKLOADS, Workload
 from ganexp.compare.intervals import Interval
@@ -15,15 +16,16 @@ DIVISION = "adam"
 
 @dataclass(frozen=True)
 class Standing:
-    """A rule on a workload with an L1 term.
+    """A rule on a workload with an L1 term, compared with `detach` by the points and the seeds that both have.
 
     Args:
         workload, rule: Which.
-        points: How many points of tuning it has had; all rules of a workload as many.
-        failed: How many of these diverged, or ended no better than real data from half of the classes.
-        ends: The last figure of each test seed; of each seed that all rules have.
+        points: How many points of tuning these are.
+        failed: How many of the rule's points diverged, or ended no better than real data from half of the classes.
+        ends: The last figure of each test seed at the best of these points.
         lost: How many of these seeds diverged or ended so.
         ratio: The ratio of interquartile means to `detach`; None for `detach` itself.
+        p: Of Wilcoxon's test, uncorrected; 1 for `detach` itself.
     """
 
     workload: Workload
@@ -33,10 +35,11 @@ class Standing:
     ends: np.ndarray
     lost: int
     ratio: Interval | None
+    p: float
 
 
 def standings(results: Results) -> list[Standing]:
-    """Return what is known of every rule: all rules that were begun on a workload, by as many points and by the same seeds."""
+    """Return what is known of every rule that was begun on these workloads."""
     found = []
     for workload in WORKLOADS.values():
         arms = {rule: results.arms[workload.key, DIVISION, rule] for rule in ORDER}
@@ -44,18 +47,21 @@ def standings(results: Results) -> list[Standing]:
         bound = results.bound(workload.key)
         if not workload.of_order or BASE not in arms or bound is None:
             continue
-        points = [number for number in range(100) if all(number in arm.tuning for arm in arms.values())]
-        runs: dict[str, dict[int, Line]] = {}
         for rule, arm in arms.items():
-            chosen = arm.chosen(points)
-            runs[rule] = arm.seeds(chosen.point) if chosen else {}
-        seeds = sorted(set.intersection(*(set(one) for one in runs.values())))
-        if not seeds:
-            continue
-        ends = {rule: np.array([of[seed].end for seed in seeds]) for rule, of in runs.items()}
-        for rule, arm in arms.items():
-            lost = int((ends[rule] >= bound.figures[0]).sum())
+            points = [number for number in range(100) if number in arm.tuning and number in arms[BASE].tuning]
+            runs = [_runs(one, points) for one in (arm, arms[BASE])]
+            seeds = sorted(set(runs[0]) & set(runs[1]))
+            if not seeds:
+                continue
+            ends, beside = (np.array([of[seed].end for seed in seeds]) for of in runs)
+            lost = int((ends >= bound.figures[0]).sum())
             failed = sum(arm.tuning[number].end >= bound.figures[0] for number in points)
-            ratio = None if rule == BASE else statistics.interval(statistics.ratio, [(ends[rule], ends[BASE])])
-            found.append(Standing(workload, rule, len(points), failed, ends[rule], lost, ratio))
+            ratio = None if rule == BASE else statistics.interval(statistics.ratio, [(ends, beside)])
+            found.append(Standing(workload, rule, len(points), failed, ends, lost, ratio, statistics.p_of((ends, beside))))
     return found
+
+
+def _runs(arm: Arm, points: Sequence[int]) -> Mapping[int, Line]:
+    """Return the test runs at the best of some points, by seed."""
+    chosen = arm.chosen(points)
+    return arm.seeds(chosen.point) if chosen else {}

@@ -52,6 +52,7 @@ from benching.verdicts import (
 from benching.workloads import WORKLOADS, Workload
 from ganexp.cli.commands.pages.markdown import table
 from ganexp.compare.intervals import Interval
+from ganexp.compare.ranking import ALPHA, holm
 from ganexp.documents import atomic_write
 
 EARLIER = "## The earlier study"
@@ -235,20 +236,20 @@ def _order(results: Results) -> dict[str, Any] | None:
     rows: dict[str, dict[str, object]] = {}
     for one in found:
         row = rows.setdefault(one.workload.name, {"workload": f"`{one.workload.name}`", "digest": one.workload.digest})
-        row["points, seeds"] = f"{one.points}, {len(one.ends)}"
         mean = _number(float(statistics.interquartile_mean(one.ends)))
         lost = f", {one.lost} lost" if one.lost else ""
-        said = f"× {_of(one.ratio)}" if one.ratio else f"FID {mean}"
-        row[f"`{one.rule}`"] = f"{said}{lost}; {one.failed} failed"
+        said = f"× {_of(one.ratio)}, p = {one.p:.2g}" if one.ratio else f"FID {mean}"
+        row[f"`{one.rule}`"] = f"{said}; {len(one.ends)} seeds{lost}; {one.failed} of {one.points} points failed"
     columns = dict.fromkeys(key for row in rows.values() for key in row)
     if not rows:
         return None
     compared = [one for one in found if one.ratio]
-    beside = [one.rule for one in compared if one.ratio and not one.ratio.low <= 1 <= one.ratio.high]
+    corrected = holm([one.p for one in compared])
+    beyond = [one for one, p in zip(compared, corrected, strict=True) if p < ALPHA]
     return {
         "table": table([{key: row.get(key, "") for key in columns} for row in rows.values()]),
         "compared": len(compared),
-        "beside": len(beside),
+        "beyond": ", ".join(f"`{one.rule}` on `{one.workload.name}`" for one in beyond),
         "lost": sum(one.lost for one in found),
         "failed": {
             rule: (sum(one.failed for one in found if one.rule == rule), sum(one.points for one in found if one.rule == rule))

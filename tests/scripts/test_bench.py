@@ -408,13 +408,13 @@ def test_rules_that_were_added_change_no_verdict_on_others(tmp_path):
     assert not {*ADDED} & {*RULES}
 
 
-def test_beside_an_l1_term_rules_are_compared_by_the_points_and_seeds_that_all_have(tmp_path):
+def test_beside_an_l1_term_rules_are_compared_by_the_points_and_seeds_that_both_have(tmp_path):
     workload = WORKLOADS["edges_l1_10"]
     results = Results(tmp_path / "study.csv")
     results.append(Line("bound", workload.key, figures=(70.0,)))
     for rule, points, ends in (("detach", 3, (2, 2, 2)), ("joint", 2, (4, 90)), ("resample", 4, (1, 1, 1))):
         for number in range(points):
-            end = 80.0 if (rule, number) == ("joint", 1) else 10.0 - number
+            end = 80.0 if number == 2 or (rule, number) == ("joint", 1) else 10.0 - number
             made = Line("tuning", workload.key, 1, "adam", rule, number, 1000, "finished", 1.0, (end,) * JUDGEMENTS)
             results.append(made)
         chosen = 0 if rule == "joint" else 1
@@ -422,8 +422,10 @@ def test_beside_an_l1_term_rules_are_compared_by_the_points_and_seeds_that_all_h
             figures = (float(end),) * JUDGEMENTS
             results.append(Line("test", workload.key, 1, "adam", rule, chosen, seed, "finished", 1.0, figures))
     found = {one.rule: one for one in ordering.standings(results)}
-    assert {(one.points, len(one.ends)) for one in found.values()} == {(2, 2)}
-    assert (found["joint"].failed, found["joint"].lost, found["detach"].failed) == (1, 1, 0)
+    compared = {rule: (one.points, len(one.ends)) for rule, one in found.items()}
+    assert compared == {"detach": (3, 3), "joint": (2, 2), "resample": (3, 3)}
+    assert (found["joint"].failed, found["joint"].lost, found["detach"].failed) == (1, 1, 1)
+    assert found["resample"].p == 0.25  # the least of three signs
     assert found["resample"].ratio.middle == pytest.approx(0.5)
     assert found["joint"].ratio.middle == pytest.approx(47 / 2)
     assert found["detach"].ratio is None
