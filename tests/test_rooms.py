@@ -65,6 +65,7 @@ ALLOWED = {
             "PIL",
             "filelock",
             "datasets",
+            "huggingface_hub",
             "pyarrow",
             "safetensors",
             "sklearn",

@@ -3,6 +3,7 @@
 import functools
 import math
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Protocol
@@ -16,7 +17,7 @@ from ganexp.batch import Batch
 from ganexp.data.dataset import Dataset
 from ganexp.data.digest import of_data
 from ganexp.facts import Facts, Misfit
-from ganexp.printable import printable
+from ganexp.printable import one_line, printable
 from ganexp.ranges import checked
 
 LATENTS, LABELS = "latents", "labels"
@@ -45,7 +46,8 @@ class Latents(Dataset):
     without a decoder, the first channel as if it were an image.
 
     Args:
-        path: The file. In a `.safetensors` file, the array `latents` or the only one of floats, and perhaps `labels`.
+        path: The file, or one on the Hugging Face Hub, as `hf://datasets/owner/name/FILE`, a branch, tag or commit behind
+            the name as in `@v1`. In a `.safetensors` file, the array `latents` or the only one of floats, and perhaps `labels`.
         labels: A `.npy` file of integers `(N,)`, the classes; values that occur are numbered from 0 on.
         shape: Of one sample, which each array is brought to, row by row; that of the file otherwise.
         scale: What latents are multiplied by.
@@ -149,8 +151,9 @@ def _times(shape: Any) -> str:
 
 def _array(path: str) -> Tensor:
     """Map an array of a `.npy` file into memory."""
+    place = _file(path)
     try:
-        array = np.load(_file(path), mmap_mode="c", allow_pickle=False)
+        array = np.load(place, mmap_mode="c", allow_pickle=False)
         return torch.from_numpy(array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("=")))
     except (ValueError, TypeError, EOFError) as error:  # broken, a pickle, or no numbers
         raise ValueError(f"{printable(path)} is no .npy file of numbers ({str(error)[:200]})") from None
@@ -181,8 +184,24 @@ def _tensors(path: str) -> dict[str, Callable[[], Tensor]]:
 
 
 def _file(path: str) -> Path:
-    """Return a path, if it is that of a file."""
-    place = Path(os.path.expanduser(path))
+    """Return a path, if it is that of a file; one on the hub is fetched."""
+    place = _fetched(path) if path.startswith("hf://") else Path(os.path.expanduser(path))
     if not place.is_file():  # a pipe would be waited for
         raise FileNotFoundError(f"there is no file {printable(path)}: correct the path")
     return place
+
+
+def _fetched(path: str) -> Path:
+    """Return where the hub's cache has a file of a data set's repository, which is downloaded unless it is there."""
+    found = re.fullmatch(r"hf://datasets/([^/@]+/[^/@]+)(?:@([^/]+))?/(.+)", path)
+    if found is None:
+        raise ValueError(f"{printable(path)} names no file on the hub: write hf://datasets/owner/name/latents.safetensors")
+    try:
+        from huggingface_hub import hf_hub_download
+    except ImportError:
+        raise ValueError(f'{path} needs the package huggingface_hub, which is missing: pip install "ganexp[hub]"') from None
+    repo, revision, name = found.groups()
+    try:
+        return Path(hf_hub_download(repo, name, revision=revision, repo_type="dataset", library_name="ganexp"))
+    except Exception as error:  # what the hub and the network raise has no common type
+        raise ValueError(f"{printable(path)} cannot be fetched ({type(error).__name__}: {one_line(error)})") from None

@@ -2,6 +2,7 @@
 
 import json
 
+import huggingface_hub
 import numpy as np
 import pytest
 import torch
@@ -157,6 +158,25 @@ def test_code_is_opened_for_those_alone_who_name_it(exported):
     with pytest.raises(UserError, match=r"dataset\.decode=hf://.*fetch"):
         checked({"dataset": values["dataset"] | {"decode": "hf://someone/decoder"}}, "anyone's")
     assert not is_typed_again("dataset.decode=outputs/run")
+
+
+def test_a_file_on_the_hub_is_fetched(path, monkeypatch):
+    def fetched(repo, name, *, revision, repo_type, **_):
+        asked.append((repo, name, revision, repo_type))
+        return path
+
+    asked = []
+    monkeypatch.setattr(huggingface_hub, "hf_hub_download", fetched)
+    assert torch.equal(Latents("hf://datasets/someone/set@v1/of/z.npy").load(), Latents(path).load())
+    assert Latents("hf://datasets/someone/set/z.npy").shape == Latents(path).shape
+    assert {*asked} == {("someone/set", "of/z.npy", "v1", "dataset"), ("someone/set", "z.npy", None, "dataset")}
+    with pytest.raises(ValueError, match="hf://datasets/owner/name"):
+        Latents("hf://someone/z.npy")
+    monkeypatch.undo()
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
+    with pytest.raises(ValueError, match="cannot be fetched"):
+        Latents("hf://datasets/someone/never-fetched/z.npy")
 
 
 def test_a_run_whose_decoder_is_code_is_evaluated_and_drawn_by_the_decoder_that_is_named(path, exported, tmp_path):
