@@ -56,7 +56,7 @@ def moves_on_device(optimizer: Optimizer, name: str) -> bool:
     return name in getattr(_moving(optimizer), "moves_on_device", ())
 
 
-def keep_on_device(optimizer: Optimizer, name: str, device: torch.device) -> None:
+def keep_setting_on_device(optimizer: Optimizer, name: str, device: torch.device) -> None:
     """Put a setting that an optimiser can read from a tensor there; torch's Adam becomes a `MovingAdam`."""
     optimizer.__class__ = _moving(optimizer)  # it was made before this was known, and keeps its groups and its state
     for group in optimizer.param_groups:

@@ -53,7 +53,7 @@ def adamw(
     first, second = map(float, betas)
     groups = [
         {"params": [p for p in moved if p.dim() > 1], "weight_decay": weight_decay},
-        {"params": [p for p in moved if p.dim() < 2], "weight_decay": 0.0},
+        {"params": [p for p in moved if p.dim() < 2], "weight_decay": 0.0, "decays": False},
     ]
     return AdamW(
         [group for group in groups if group["params"]], lr=lr, betas=(first, second), eps=eps, fused=fused and _are_flat(moved)

@@ -1,6 +1,7 @@
 """Numbers of parts that move over a run."""
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import compress
 from typing import Any
 
 import torch
@@ -8,7 +9,7 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from ganexp.facts import Facts, Part
-from ganexp.optimizers.moving_adam import keep_on_device, moves_on_device
+from ganexp.optimizers.moving_adam import keep_setting_on_device, moves_on_device
 from ganexp.schedules.base import Schedule
 from ganexp.schedules.moving import Ending
 
@@ -47,10 +48,14 @@ class OptimizerSetting:
     """A setting of optimisers, such as `momentum`, or one number of a pair, such as the second of `betas`.
 
     Where the optimiser can read it from the device, as its `moves_on_device` says, it is in tensors there, as for `Setting`.
+    The weight decay of a parameter group with `decays=False`, such as that of `adamw` for biases, stays as it is.
     """
 
     def __init__(self, optimizers: Sequence[Optimizer], name: str, index: int | None = None) -> None:
         self.optimizers, self.name, self.index = optimizers, name, index
+        # Which groups move is asked now, since groups that a checkpoint brings may be older than `decays`.
+        groups = [group for one in optimizers for group in one.param_groups]
+        self._moves = [name != "weight_decay" or group.get("decays", True) for group in groups]
 
     @property
     def on_host(self) -> str:
@@ -60,10 +65,11 @@ class OptimizerSetting:
     def begin(self, device: torch.device, dtype: torch.dtype) -> None:
         for one in self.optimizers:
             if moves_on_device(one, self.name):
-                keep_on_device(one, self.name, device)
+                keep_setting_on_device(one, self.name, device)
 
     def write(self, value: float) -> None:
-        for group in (group for one in self.optimizers for group in one.param_groups):
+        groups = [group for one in self.optimizers for group in one.param_groups]
+        for group in compress(groups, self._moves):
             held = group[self.name]
             now = held if self.index is None else held[self.index]
             if isinstance(now, Tensor):

@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from ganexp.optimizers import adamw
 from ganexp.schedules import OptimizerSetting
 
 
@@ -37,3 +38,20 @@ def test_it_is_torchs_with_numbers_that_are_set_by_hand(decoupled, fused, name):
 def test_one_that_maximizes_stays_torchs_own():
     one = torch.optim.Adam([torch.nn.Parameter(torch.zeros(1))], maximize=True)
     assert OptimizerSetting([one], "betas", 1).on_host == "Adam reads a moving betas"
+
+
+@pytest.mark.parametrize("begun", [False, True], ids=["host", "device"])
+@pytest.mark.parametrize("start", [0.0, 0.1])
+def test_a_moving_decay_leaves_biases_and_gains_alone(begun, start):
+    network = torch.nn.Linear(3, 2).double()
+    bias, weight = network.bias.detach().clone(), network.weight.detach().clone()
+    optimizer = adamw(network.parameters(), lr=0.1, weight_decay=start)
+    place = OptimizerSetting([optimizer], "weight_decay")
+    if begun:
+        place.begin(bias.device, bias.dtype)
+    place.write(0.5)
+    for p in network.parameters():
+        p.grad = torch.zeros_like(p)
+    optimizer.step()
+    assert torch.equal(network.bias, bias)
+    torch.testing.assert_close(network.weight, 0.95 * weight, rtol=1e-12, atol=0)
