@@ -61,7 +61,8 @@ class GAN:
             scores takes its further ones from the same narrower passes.
         clip_gradients: Shorten the gradient of each network, summed over processes, to this norm where it is longer.
         accumulate: Pass each batch through a network in this many parts, each recomputed in the backward pass, so that
-            memory is that of one part. Penalties see the whole batch, and pass it through D likewise.
+            memory is that of one part. Penalties see the whole batch, and pass it through D likewise, unless D draws random
+            numbers.
         processes: The processes that train this GAN together; by default this one alone.
         terms: Further terms of G's objective, by name.
         balance: How much G's loss counts beside them.

@@ -1,11 +1,12 @@
 """Passing a batch through a network in parts, each recomputed in the backward pass, so that memory is that of one part."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 from torch.utils.checkpoint import checkpoint
 
 from ganexp.batch import Batch
@@ -94,7 +95,7 @@ def refuse_inexact(network: nn.Module, batch: Batch) -> bool:
 
 
 class InParts:
-    """A discriminator that scores a batch in parts, and can be differentiated twice, as penalties on gradients do.
+    """A discriminator that scores a batch in parts, and can be differentiated twice, as penalties on gradients do, but no more.
 
     Neither a pass nor its gradient keeps activations: both are computed again, part by part, where they are differentiated.
 
@@ -143,34 +144,43 @@ class _Gradient(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any, of: InParts, values: Tensor, along: Tensor, conditions: tuple[Tensor, ...], *weights: Tensor
-    ) -> tuple[Tensor, ...]:
+    ) -> tuple[Tensor | None, ...]:
         ctx.of, ctx.conditions = of, conditions
         ctx.save_for_backward(values, along, *weights)
         parts = of.parts(values, conditions)
-        of_values, total = [], [torch.zeros_like(one) for one in weights]
+        of_values: list[Tensor] = []
+        total: list[Tensor | None] = [None] * len(weights)
         for part, factor in zip(parts, along.split(len(parts[0])), strict=True):
             with torch.enable_grad():
                 x = part.values.requires_grad_()
                 scores = of.discriminator(x, *part.conditions)
-            own, *gradients = torch.autograd.grad(scores, [x, *weights], factor, materialize_grads=True)
-            of_values.append(own)
-            torch._foreach_add_(total, gradients)
+            own, *gradients = torch.autograd.grad(scores, [x, *weights], factor, allow_unused=True)
+            of_values.append(torch.zeros_like(x) if own is None else own)
+            total = _sums(total, gradients)
         return torch.cat(of_values), *total
 
     @staticmethod
-    def backward(ctx: Any, *along_gradients: Tensor) -> Any:
+    @once_differentiable
+    def backward(ctx: Any, *along_gradients: Any) -> Any:
         values, along, *weights = ctx.saved_tensors
         parts, (along_values, *along_weights) = ctx.of.parts(values, ctx.conditions), along_gradients
-        size, of_values, of_along, total = len(parts[0]), [], [], [torch.zeros_like(one) for one in weights]
+        size, of_values, of_along = len(parts[0]), [], []
+        total: list[Tensor | None] = [None] * len(weights)
         for part, factor, onto in zip(parts, along.detach().split(size), along_values.split(size), strict=True):
             with torch.enable_grad():
                 x, factor = part.values.requires_grad_(), factor.clone().requires_grad_()
                 scores = ctx.of.discriminator(x, *part.conditions)
-                made = torch.autograd.grad(scores, [x, *weights], factor, create_graph=True, materialize_grads=True)
-            moving = [(one, onto) for one, onto in zip(made, (onto, *along_weights), strict=True) if one.requires_grad]
+                made = torch.autograd.grad(scores, [x, *weights], factor, create_graph=True, allow_unused=True)
+            pairs = zip(made, (onto, *along_weights), strict=True)
+            moving = [(one, onto) for one, onto in pairs if one is not None and one.requires_grad]
             ends, onto = zip(*moving, strict=True)
-            own, by, *gradients = torch.autograd.grad(ends, [x, factor, *weights], onto, materialize_grads=True)
-            of_values.append(own)
-            of_along.append(by)
-            torch._foreach_add_(total, gradients)
+            own, by, *gradients = torch.autograd.grad(ends, [x, factor, *weights], onto, allow_unused=True)
+            of_values.append(torch.zeros_like(x) if own is None else own)
+            of_along.append(torch.zeros_like(factor) if by is None else by)
+            total = _sums(total, gradients)
         return None, torch.cat(of_values), torch.cat(of_along), None, *total
+
+
+def _sums(some: Sequence[Tensor | None], others: Sequence[Tensor | None]) -> list[Tensor | None]:
+    """Return sums of gradients; that of a weight which no part has reached is None, as it is for a whole batch."""
+    return [b if a is None else a if b is None else a + b for a, b in zip(some, others, strict=True)]

@@ -10,7 +10,7 @@ from torch.profiler import ProfilerActivity, profile
 
 from ganexp import Batch, build
 from ganexp.compare.saved import LiveActivations, weights_of
-from ganexp.gan.micro_batches import MicroBatches, refuse_inexact
+from ganexp.gan.micro_batches import InParts, MicroBatches, refuse_inexact
 from ganexp.gan.passes import Passes
 from ganexp.losses import NonSaturating
 from ganexp.networks.minibatch_deviation import MinibatchDeviation
@@ -158,3 +158,38 @@ def test_penalties_on_gradients_pass_parts_too():
         peaks.append(live.peak)
     torch.testing.assert_close(*ends, rtol=1e-10, atol=1e-13)
     assert peaks[1] < 0.5 * peaks[0]
+
+
+class HalfUsed(nn.Module):
+    """Has a weight that no sample reaches, one that only positive samples reach, and one that its gradient does not see."""
+
+    def __init__(self):
+        super().__init__()
+        self.unused, self.sometimes, self.always, self.bias = (nn.Parameter(torch.ones(2)) for _ in range(4))
+
+    def forward(self, x):
+        weight = self.always * self.sometimes if x.sum() > 0 else self.always
+        return (x * weight).sin().sum(1) + self.bias.sum()
+
+
+def test_a_weight_that_no_part_reaches_has_no_gradient():
+    """So that an optimiser which decays weights leaves it alone, as with a whole batch."""
+    discriminator = HalfUsed()
+    x = torch.tensor([[1.0, 2.0], [-1.0, -2.0]], requires_grad=True)
+    scores = InParts(discriminator, 2)(x)
+    (of_x,) = torch.autograd.grad(scores.sum(), x, create_graph=True)
+    of_x.square().sum().backward(retain_graph=True)
+    found = {name: p.grad is not None for name, p in discriminator.named_parameters()}
+    assert found == {"unused": False, "sometimes": True, "always": True, "bias": False}
+    scores.sum().backward()
+    assert discriminator.unused.grad is None
+    assert discriminator.bias.grad.tolist() == [2, 2]
+
+
+def test_a_third_derivative_is_refused():
+    x = torch.ones(4, 2, requires_grad=True)
+    scores = InParts(HalfUsed(), 2)(x)
+    (first,) = torch.autograd.grad(scores.sum(), x, create_graph=True)
+    (second,) = torch.autograd.grad(first.square().sum(), x, create_graph=True)
+    with pytest.raises(RuntimeError, match="once_differentiable"):
+        second.sum().backward()
