@@ -90,7 +90,7 @@ class Latents(Dataset):
             raise Misfit("has latents, and a mirrored latent is not that of a mirrored image", flip=False)
 
     def load(self) -> Tensor:
-        return self._stored[LATENTS]().view(self._length, *self.shape)
+        return self._stored[LATENTS]().reshape(self._length, *self.shape)
 
     def derive(self, batch: Batch) -> Batch:
         return batch if self.scale == 1 else Batch(batch.values * self.scale, batch.conditions)

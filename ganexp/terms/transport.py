@@ -25,6 +25,6 @@ class Transport(Term):
     def __call__(self, made: Generated) -> Tensor:
         z, fake = made.fake.source, made.fake.values
         if z is None or z.numel() != fake.numel():
-            long, own = fake[0].numel(), 0 if z is None else z[0].numel()
+            long, own = fake.numel() // len(fake if z is None else z), 0 if z is None else z[0].numel()
             raise ValueError(f"transport compares samples of {long} numbers with latents of {own}: choose latent_dim={long}")
         return (fake - z.view_as(fake)).square().flatten(1).mean(1)

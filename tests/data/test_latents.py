@@ -57,6 +57,8 @@ def test_latents_of_any_channels_and_range_are_fed_as_they_are_times_their_scale
             assert dataset.class_names == ["3", "7"]
             assert torch.equal(dataset.labels(), torch.tensor([1, 0, 0] * 4))
     assert Latents(path, shape=(4, 5, 6)).load().shape == (N, 4, 5, 6)
+    np.save(tmp_path / "f.npy", np.asfortranarray(z.numpy()))
+    assert torch.equal(Latents(str(tmp_path / "f.npy"), shape=(4, 5, 6)).load(), z.view(N, 4, 5, 6))
     assert Latents(path).digest() != Latents(str(tmp_path / "z.safetensors")).digest()
 
 

@@ -18,6 +18,7 @@ from ganexp.networks import VAE, VQ
 from ganexp.sources import LookedAt, Sources
 from ganexp.strategies.base import as_strategy
 from ganexp.terms import KL, L1, L2, Balance, Commitment, FeatureMatching, LastLayer, Normalize, Output, Perceptual, Transport
+from ganexp.terms.base import Generated
 from ganexp.wrappers import Lookahead, Pretrain
 from tests.composing import every_strategy
 from tests.distributed.forks import several
@@ -461,6 +462,9 @@ def test_transport_is_the_mean_squared_distance_from_z():
     assert model.meter.read({})["terms/transport"] == pytest.approx(value, rel=1e-12)
     with pytest.raises(ValueError, match="latent_dim=2"):
         trained(gan({"transport": Transport()}), strategies.detach, 1)
+    made = Batch(torch.zeros(3, 2, 8, 8), source=torch.zeros(6, 5))  # in packs of two
+    with pytest.raises(ValueError, match=r"samples of 64 numbers with latents of 5: choose latent_dim=64$"):
+        Transport()(Generated(made, *[None] * 3))
 
 
 def test_the_noise_of_a_vae_has_its_variance():
