@@ -230,7 +230,10 @@ def sample(parser: ArgumentParser) -> None:
         help="of a generator of latents: what makes pictures of them, a run, or a .pt2 file, which is code; its own by default",
     )
     parser.add_argument(
-        "--enlarge", type=_positive, default=1, help="pixels along the side of each pixel of a grid or a film, for small images"
+        "--enlarge",
+        type=_positive,
+        help="pixels along the side of each pixel of a grid or a film, for small images; by default 1, or 4 for digits and "
+        "other names",
     )
     parser.add_argument("--nearest", type=_positive, default=7, help="neighbours of each sample")
     parser.add_argument("--batch-size", type=_positive, default=256, help="samples that are drawn at once")

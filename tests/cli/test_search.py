@@ -61,6 +61,12 @@ def test_a_sweep_on_the_command_line_is_the_distribution_that_it_says(word, dist
     assert space_of(parsed("y=3", word)) == ({"x": distribution}, {"y": "3"})
 
 
+@pytest.mark.parametrize("word", ["tag(log,range(1,100))", "tag(log,range(0.1,1.0,0.1))", "tag(log,choice(1,10))"])
+def test_nothing_but_an_interval_is_logarithmic(word):
+    with pytest.raises(ValueError, match=r"x is logarithmic, which only an interval can be: say tag\(log, interval"):
+        space_of(parsed(f"x={word}"))
+
+
 def test_the_later_word_counts():
     assert space_of(parsed("x=1,2", "x=3")) == ({}, {"x": "3"})
     assert space_of(parsed("x=3", "x=1,2"))[1] == {}

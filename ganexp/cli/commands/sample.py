@@ -44,10 +44,11 @@ def main(options: argparse.Namespace) -> Path:
         if processes.count > 1 and ":" in options.device:
             raise UserError(f"--device {options.device} is one GPU, and processes have one each: say --device cuda")
         torch.backends.cudnn.allow_tf32 = False  # an index gives the same image everywhere, up to the last digits
+        if options.enlarge is None:
+            options.enlarge = 4 if options.run in READY else 1
         if options.run in READY:
             options.output = result_of(options)[0]  # not in the cache folder
             options.run = processes.first(lambda: ready(options.run))
-            options.enlarge = 4 if options.enlarge == 1 else options.enlarge
         generator = processes.together(lambda: _loaded(options))
         if generator.source_shape:
             _refuse_latents(options)

@@ -8,7 +8,7 @@ from typing import Any
 import optuna
 from hydra.core.config_loader import ConfigLoader
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import IntervalSweep, Override, RangeSweep, Transformer
+from hydra.core.override_parser.types import ChoiceSweep, IntervalSweep, Override, RangeSweep, Transformer
 from hydra.core.plugins import Plugins
 from hydra.core.utils import JobReturn, JobStatus
 from hydra.plugins.sweeper import Sweeper
@@ -82,7 +82,7 @@ def space_of(overrides: Sequence[Override]) -> tuple[dict[str, BaseDistribution]
     """Return what a search varies, as Optuna's distributions by key, and the values of other keys.
 
     Raises:
-        ValueError: An interval is empty, or a list has no values.
+        ValueError: An interval is empty, a list has no values, or what is no interval should have a logarithmic scale.
     """
     last = {one.get_key_element(): one for one in overrides}
     space = {key: _distribution(one) for key, one in last.items() if one.is_sweep_override()}
@@ -98,6 +98,9 @@ def _distribution(override: Override) -> BaseDistribution:
         if isinstance(low, int) and isinstance(high, int):
             return IntDistribution(low, high, log="log" in sweep.tags)
         return FloatDistribution(low, high, log="log" in sweep.tags)
+    if isinstance(sweep, (RangeSweep, ChoiceSweep)) and "log" in sweep.tags:
+        key = override.get_key_element()
+        raise ValueError(f"{key} is logarithmic, which only an interval can be: say tag(log, interval(…))")
     choices: list[Any] = list(override.sweep_iterator(transformer=Transformer.encode))
     if choices and isinstance(sweep, RangeSweep):
         kind: Any = IntDistribution if all(isinstance(one, int) for one in choices) else FloatDistribution

@@ -164,3 +164,10 @@ def test_a_generator_to_play_with_is_trained_once_and_sampled_at_once(tmp_path, 
     ):
         assert call("sample", "digits", *words).exists()
     assert "trained first" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("typed", "times"), [((), 4), (("--enlarge", "1"), 1), (("--enlarge", "2"), 2)])
+def test_a_generator_to_play_with_is_enlarged_unless_something_else_is_typed(copy, monkeypatch, tmp_path, typed, times):
+    monkeypatch.setattr("ganexp.cli.commands.sample.ready", lambda name: copy)
+    with Image.open(call("sample", "digits", "--n", "20", "--output", tmp_path / "grid.png", *typed)) as file:
+        assert file.size == (22 * times, 102 * times)
