@@ -188,11 +188,11 @@ def notes(rankings: Sequence[Ranking]) -> list[str]:
     said += [f"{note[:1].upper()}{note[1:]}." for note in dict.fromkeys(ranking.note for ranking in rankings) if note]
     if several := [len(place.values) for place in places if place.interval]:
         few = min(several)
-        covered = COVERED[max(n for n in COVERED if n <= few)]
-        said.append(
-            "[low, high]: 95 % interval of the mean over seeds, by bootstrap; of so few it is too narrow, and with "
-            f"{few} normal ones holds the true mean in {covered} %."
-        )
+        interval = "[low, high]: 95 % interval of the mean over seeds, by bootstrap"
+        if few <= max(COVERED):
+            covered = COVERED[max(n for n in COVERED if n <= few)]
+            interval += f"; of so few it is too narrow, and with {few} normal ones holds the true mean in at least {covered} %"
+        said.append(f"{interval}.")
     if any(place.p is not None for place in places):
         said.append(
             "p: two-sided t-test against the best, paired by seed where one combination has all seeds of the other, else "

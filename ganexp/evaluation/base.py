@@ -57,7 +57,7 @@ class Measure(Generic[S]):
         return ", ".join(f"{name} {value}" for name, value in vars(self).items() if not name.startswith("_"))
 
     def said_of(self, samples: int) -> str:
-        """Return its settings, in words, as they are with so many generated samples."""
+        """Return its settings, in words, as they are where the smaller of the two sets has so many samples."""
         return self.settings
 
     def suits(self, run: Facts) -> bool:

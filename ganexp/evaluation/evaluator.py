@@ -60,7 +60,7 @@ class Evaluator:
         self.features, self.samples, self.modes, self.against = features, samples, modes, against
         self._real: Statistics = {}
         self._of_halves: dict[str, float] = {}
-        self._half = 0
+        self._reals = self._half = 0
         for name, measure in self.measures.items():
             with _about(name):
                 if reason := measure.unsuited(features, modes):
@@ -73,9 +73,10 @@ class Evaluator:
     def keys(self) -> dict[str, Scalar]:
         """Descriptions of the figures, with the features of each, and its value for real data after `see_reals`."""
         found = {}
+        fewer = min(self.samples, self._reals or self.samples)
         for measure in self.measures.values():
             against = f" against {self.against}" if self.against and measure.looks_at_reals else ""
-            by = (measure.basis(self.features, self.modes), measure.said_of(self.samples), f"{self.samples:,} samples{against}")
+            by = (measure.basis(self.features, self.modes), measure.said_of(fewer), f"{self.samples:,} samples{against}")
             basis = ", ".join(filter(None, by))
             note = getattr(self.features, "note", "") if measure.sees_features(self.modes) else ""
             for key, one in measure.keys.items():
@@ -103,7 +104,7 @@ class Evaluator:
         """
         self._refuse_few(n, "real", [name for name, measure in self.measures.items() if measure.looks_at_reals])
         statistics = self._empty_reals()
-        self._half = min(self.samples, n // 2)
+        self._reals, self._half = n, min(self.samples, n // 2)
         names = [f"{type(one).__module__}.{type(one).__qualname__} {one.settings}" for one in self.measures.values()]
         described = (identity, names, self._half, self.modes.name if self.modes else "")
         path = cache.place(folder, described, self.features, n, statistics) if folder and identity else None

@@ -399,3 +399,9 @@ def test_each_subset_of_kid_is_said_to_be_no_larger_than_the_samples():
     for samples, size in ((40, 40), (1000, 1000), (5000, 1000)):
         told = Evaluator({"kid": KID()}, Raw((3, 8, 8)), samples=samples).keys["eval/kid"]
         assert f"subset_size {size}," in told.basis
+
+
+def test_each_subset_of_kid_is_said_to_be_no_larger_than_the_real_set():
+    evaluator = Evaluator({"kid": KID()}, Raw((2,)), samples=5000)
+    evaluator.see_reals(torch.randn(300, 2).split(100), 300)
+    assert "subset_size 300," in evaluator.keys["eval/kid"].basis

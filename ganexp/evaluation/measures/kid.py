@@ -40,7 +40,8 @@ class KID(Measure[FirstFeatures]):
 
     def said_of(self, samples: int) -> str:
         """Return the settings with the size of the subsets that are drawn from so few samples."""
-        return self.settings.replace(f"subset_size {self.subset_size}", f"subset_size {min(self.subset_size, samples)}")
+        size = min(self.subset_size, self.max_samples, samples)
+        return self.settings.replace(f"subset_size {self.subset_size}", f"subset_size {size}")
 
     def __call__(self, real: FirstFeatures, fake: FirstFeatures) -> dict[str, float]:
         f, g = real.rows.double(), fake.rows.double()
