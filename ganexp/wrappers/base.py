@@ -16,14 +16,14 @@ from ganexp.strategies import Strategy
 from ganexp.strategies.base import as_strategy
 from ganexp.strategies.steps import d_step
 
-Seen = TypeVar("Seen")
+View = TypeVar("View")
 
 
 REPLACED = ("sample", "sample_for_g", "shown_to_d", "loss", "move_d", "move_g")
 """What a view of a GAN replaces."""
 
 
-def seen(part: Seen, **instead: Any) -> Seen:
+def seen(part: View, **instead: Any) -> View:
     """Return a view of a GAN, or of a loss, in which some attributes or verbs are replaced; all its state is shared.
 
     Views of views combine in any order, as long as what replaces a verb calls no other verb that may be replaced too.
