@@ -68,7 +68,9 @@ def test_what_one_process_does_is_refused_in_one_sentence(run, tmp_path, monkeyp
 @pytest.mark.slow
 def test_figures_are_those_of_one_process(run, tmp_path, monkeypatch):
     measures = ["--features", "raw", "--measure", "sliced_wasserstein", "density_coverage", "--samples", 900]
-    how = [run, run.parent / "none.pt", *measures, "--output"]
+    broken = tmp_path / "broken.pt"  # is told beside the figures of the others
+    broken.write_bytes(b"no checkpoint")
+    how = [run, broken, *measures, "--output"]
     alone, shared = tmp_path / "alone", tmp_path / "shared"
     called(monkeypatch, "evaluate", *how, alone)()
     ends = several(2, called(monkeypatch, "evaluate", *how, shared), tmp_path / "of")
