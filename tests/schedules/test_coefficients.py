@@ -40,6 +40,8 @@ def by_hand(trainer, key, value):
         path, name = (path[:-1], path[-1]) if last is not None else (path, name)
         for side in path[1:] or ("d", "g"):
             for group in getattr(trainer.gan, f"optimizer_{side}").param_groups:
+                if name == "weight_decay" and all(p.dim() < 2 for p in group["params"]):
+                    continue  # biases and gains, which adamw leaves alone
                 held = group[name] if last is None else group[name][last]
                 if isinstance(held, torch.Tensor):
                     held.fill_(value)
