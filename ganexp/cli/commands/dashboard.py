@@ -66,7 +66,7 @@ def workspace(
     timings.panels = [*(_against(axis, "all phases", phases) for axis in AXES), *timings.panels]
     evaluation = [
         wr.LinePlot(
-            title=f"evaluation over {words} (in features of a classifier, not comparable with published figures)",
+            title=f"evaluation over {words} (comparable in equal features only, and with published figures only in theirs)",
             x=axis,
             metric_regex="^eval/.*",
             title_x=words,
