@@ -158,6 +158,7 @@ def test_random_features_leave_the_streams_of_gpus_alone(monkeypatch):
     assert torch.equal(torch.get_rng_state(), before)
 
 
+@pytest.mark.slow
 def test_a_discriminator_that_needs_a_file_is_not_given_away(weights, tmp_path):
     words = ["discriminator=projected", f"discriminator.weights={weights('resnet18')[0]}", "discriminator.network=resnet18"]
     words += ["dataset=fake", "dataset.image_size=32", "generator=mlp", "iterations=1", "logger=[]", "device=cpu"]

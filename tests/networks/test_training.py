@@ -22,10 +22,10 @@ NETWORKS = {
 QUICK = [
     ("r3gan", "conditional=true"),
     ("stylegan2", "conditional=true penalty=[r1,path_length] penalty.r1.every=2 channels_last=true"),
-    ("dit", "conditional=true penalty=[r1] strategy=consensus"),
     ("dit", "conditional=true generator.block=gat discriminator.block=gat penalty=[approx_r1r2,centring] loss=rpgan"),
 ]
 SLOW = [
+    ("dit", "conditional=true penalty=[r1] strategy=consensus"),
     ("resnet", "conditional=true precision=bf16"),
     *((family, "strategy=detach") for family in ("resnet", "r3gan")),
     *((family, "strategy=consensus") for family in ("resnet", "r3gan")),

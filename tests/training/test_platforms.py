@@ -5,6 +5,7 @@ import subprocess
 import sys
 from types import SimpleNamespace
 
+import pytest
 import torch
 
 from ganexp.training.callbacks import measures
@@ -22,6 +23,7 @@ main()
 """
 
 
+@pytest.mark.slow
 def test_training_needs_no_signal_that_windows_lacks(tmp_path):
     words = ["dataset=ring", "generator=mlp", "discriminator=mlp", "iterations=2", "logger=[]", f"hydra.run.dir={tmp_path}/run"]
     ascii_only = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}  # nor is UTF-8 its encoding
