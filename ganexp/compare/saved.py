@@ -73,6 +73,7 @@ class LiveActivations(SavedTensors):
     """A context that counts the bytes that autograd keeps for backward passes, weights excepted.
 
     `now` is what is kept at the moment, `peak` the most that was kept so far. A storage that several tensors share counts once.
+    Data count by their own size: a batch may be a view of many, which are there anyway.
     """
 
     def __init__(self, weights: Container[int]) -> None:
@@ -80,19 +81,21 @@ class LiveActivations(SavedTensors):
         self.now = 0
         self.peak = 0
         self._holders: Counter[int] = Counter()
+        self._sizes: dict[int, int] = {}
 
     def saved(self, tensor: Tensor) -> Callable[[], None]:
         """Count a tensor for as long as it is kept."""
-        storage, size = key(tensor), tensor.untyped_storage().nbytes() if key(tensor) else 0
+        storage, whole = key(tensor), tensor.untyped_storage().nbytes() if key(tensor) else 0
+        size = whole if tensor.requires_grad else min(whole, tensor.numel() * tensor.element_size())
         self._holders[storage] += 1
-        if self._holders[storage] == 1:
-            self.now += size
-            self.peak = max(self.peak, self.now)
+        self.now += max(0, size - self._sizes.get(storage, 0))
+        self._sizes[storage] = max(size, self._sizes.get(storage, 0))
+        self.peak = max(self.peak, self.now)
 
         def freed() -> None:
             self._holders[storage] -= 1
             if self._holders[storage] == 0:
                 del self._holders[storage]
-                self.now -= size
+                self.now -= self._sizes.pop(storage)
 
         return freed

@@ -44,6 +44,19 @@ def test_activations_count_from_saving_to_freeing_and_shared_storage_counts_once
     assert (activations.now, activations.peak) == (0, 800)
 
 
+def test_a_batch_that_is_a_view_of_many_counts_by_itself():
+    weight, batches = torch.ones(5, requires_grad=True), torch.zeros(10, 4, 5)
+    with LiveActivations(set()) as activations:
+        first = batches[0] * weight  # keeps the batch, for the weight's gradient
+        assert activations.now == 4 * 5 * 4
+        again = batches[0] * weight
+        assert activations.now == 4 * 5 * 4
+        del first
+        assert activations.now == 4 * 5 * 4
+        del again
+    assert activations.now == 0
+
+
 def test_parameters_are_no_activations():
     gan = linear_gan()
     with LiveActivations(weights_of(gan)) as activations:
