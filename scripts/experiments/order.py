@@ -71,7 +71,7 @@ def g_first_is_a_step_behind(
         ),
     ]
     spirals, pictures = dirac.spirals()
-    tables, data, missing, figures = [], [], [], {"Dirac-GAN, plain gradient descent": pictures}
+    tables, data, missing, figures = [], dirac.rows(), [], {"Dirac-GAN, plain gradient descent": pictures}
     verdicts = {("Dirac-GAN", loss): _on_dirac(by) for loss, by in spirals.items()}
     evaluators = {}
     for study in studies:
