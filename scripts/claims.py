@@ -3,7 +3,6 @@
     python scripts/claims.py --quick                 # small networks, few seeds: within ten minutes on two CPU cores
     python scripts/claims.py                         # about an hour on two CPU cores; uses a GPU if there is one
     python scripts/claims.py --claims 6 12
-    python scripts/claims.py --counted               # what needs no times and no training: operations, activations
 
 Writes claims.html (one self-contained page), claims.md and its pictures below outputs/. Nothing is decided beforehand:
 verdicts are computed from the measurements. MNIST is used from --data-root, or downloaded there.
@@ -24,7 +23,7 @@ from typing import Any
 
 from tqdm import tqdm
 
-from experiments import batch_size, cost, counted, messages, order, report, softmaxgan, width_ratio
+from experiments import batch_size, cost, messages, order, report, softmaxgan, width_ratio
 from experiments.finding import Finding
 from ganexp.documents import refuse_unwritable
 
@@ -59,13 +58,6 @@ def main(arguments: Sequence[str] | None = None) -> Path:
     refuse_unwritable(folder / "claims.md")
     some = f" --claims {' '.join(map(str, sorted({*options.claims})))}" if {*options.claims} != {*EXPERIMENTS} else ""
     how = "python scripts/claims.py" + " --quick" * options.quick + some
-    if options.counted:
-        for number in sorted({*options.claims} & {*counted.CLAIMS}):
-            file = folder / "claims" / f"claim_{number:02d}_counted.csv"
-            file.parent.mkdir(parents=True, exist_ok=True)
-            report.write_rows(file, counted.rows_of(number, f"{datetime.now():%Y-%m-%d}"))
-            print(f"Written to {file}")
-        return folder
     start = time.perf_counter()
     findings: dict[int, Finding] = {}
     for number in tqdm(_timed_first(options.claims), disable=None, unit="claim"):
@@ -88,9 +80,6 @@ def _timed_first(numbers: Sequence[int]) -> list[int]:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="smaller networks, fewer seeds")
-    parser.add_argument(
-        "--counted", action="store_true", help="only what follows from the settings alone: no times, no training"
-    )
     parser.add_argument("--claims", nargs="+", type=int, choices=EXPERIMENTS, default=list(EXPERIMENTS), metavar="NUMBER")
     parser.add_argument(
         "--data-root", default=os.environ.get("GANEXP_DATA", "~/.cache/ganexp"), help="where torchvision keeps MNIST"
