@@ -2,6 +2,7 @@
 
 import math
 import statistics
+from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
@@ -32,7 +33,6 @@ def compared(results: Results, first: Sequence[Block], second: Sequence[Block]) 
     swept = [(arm.chosen(numbers), [one for n, one in arm.tuning.items() if is_crossed(n)]) for _, arm, numbers in done]
     swept = [(chosen, others) for chosen, others in swept if others]
     pairs = _outcomes(first, second)
-    changed = [f"`{rule}` ({block}: {one}, then {other})" for block, rule, one, other in pairs if one != other]
     return {
         "of": len(arms),
         "done": len(done),
@@ -42,17 +42,21 @@ def compared(results: Results, first: Sequence[Block], second: Sequence[Block]) 
         "crossed": sum(bool((line := arm.chosen_again(numbers)) and is_crossed(line.point)) for _, arm, numbers in done),
         "span": _span(swept),
         "compared": len(pairs),
-        "changed": changed,
+        "changed": sum(one != other for one, other in pairs),
+        "counts": [Counter(of) for of in zip(*pairs, strict=True)],
+        "moves": Counter(pairs),
         "plain": _plain([(arm, numbers) for _, arm, numbers in done]),
         "blocks": sorted({block.name for block, _, _ in done}),
     }
 
 
-def _outcomes(first: Sequence[Block], second: Sequence[Block]) -> list[tuple[str, str, str, str]]:
-    """Return block, rule and the outcomes by both versions, wherever both have one."""
-    before = {(block.name, one.rule): one.outcome for block in first for one in (*block.verdicts, *block.added) if one.ratio}
-    after = {(block.name, one.rule): one.outcome for block in second for one in (*block.verdicts, *block.added) if one.ratio}
-    return [(*key, before[key], after[key]) for key in before if key in after]
+def _outcomes(first: Sequence[Block], second: Sequence[Block]) -> list[tuple[str, str]]:
+    """Return the outcomes by both versions of every comparison fixed beforehand that both have, the rescue workload apart."""
+    before, after = (
+        {(block.name, one.rule): one.outcome for block in blocks if not block.workload.rescue for one in block.fixed}
+        for blocks in (first, second)
+    )
+    return [(before[key], after[key]) for key in before if key in after]
 
 
 def _span(swept: Sequence[tuple[Line | None, Sequence[Line]]]) -> float:

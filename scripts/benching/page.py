@@ -57,7 +57,8 @@ from ganexp.documents import atomic_write
 
 EARLIER = "## The earlier study"
 """What stands below this heading of the page stays as it is."""
-OUTCOMES = ("better", "worse", "equal", "open")
+OUTCOMES = {"better": "better", "worse": "worse", "equal": "equal within 10 %", "open": "not decided"}
+"""What verdicts are called on the page."""
 
 
 def write(results: Results, page: Path) -> None:
@@ -89,6 +90,7 @@ def text(results: Results, every: Sequence[Block], second: Sequence[Block], pict
         Path(__file__).with_name("study.md.jinja").read_text()
     )
     rendered = template.render(
+        outcomes=OUTCOMES,
         compared=len({one.rule for block in found for one in block.fixed}),
         scope=_scope(found),
         complete=any(by_division.values()),
@@ -203,19 +205,16 @@ def _tuned_twice(found: Sequence[Block]) -> dict[str, int]:
     return _counts([], outcomes) | {"of": len(outcomes)}
 
 
-def _contenders(found: Sequence[Block]) -> dict[str, Any] | None:
-    """Return the table of the added rules, and how the rules that add a penalty compare with `detach` with R1."""
-    rows = contenders.rows(found)
-    beside = {
-        rule: ", ".join(f"{_of(ratio)} on {name} (p = {p:.2g})" for name, ratio, p in of)
-        for rule, of in contenders.beside_r1(found).items()
-    }
-    told = [{key: _of(one) if isinstance(one, Interval) else one for key, one in row.items()} for row in rows]
-    best = "; ".join(
-        f"{', '.join(f'`{rule}`' for rule in rules) or 'none'} on {name}"
-        for name, rules in contenders.better_than_r1(found).items()
-    )
-    return {"table": table(told), "beside": beside, "best": best} if rows else None
+def _contenders(found: Sequence[Block]) -> dict[str, str] | None:
+    """Return the tables of the added rules, and of the rules that add a penalty beside `detach` with R1."""
+    rows = [{key: _of(one) if isinstance(one, Interval) else one for key, one in row.items()} for row in contenders.rows(found)]
+    beside: dict[str, dict[str, str]] = defaultdict(lambda: dict.fromkeys(f"`{rule}`" for rule in contenders.REGULARISED))
+    for rule, of in contenders.beside_r1(found).items():
+        for name, ratio, p in of:
+            beside[name][f"`{rule}`"] = f"{_of(ratio)}, p = {p:.2g}"
+    better = {name: ", ".join(f"`{rule}`" for rule in rules) for name, rules in contenders.better_than_r1(found).items()}
+    told = [{"block": name} | row | {"better than `detach_r1`": better[name] or "none"} for name, row in beside.items()]
+    return {"table": table(rows), "beside": table(told) if told else ""} if rows else None
 
 
 def _r1(found: Sequence[Block]) -> dict[str, Any] | None:

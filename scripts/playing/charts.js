@@ -51,9 +51,6 @@ function drawDensities(canvas, moment) {
   pen.strokeStyle = tint("line");
   pen.lineWidth = 1;
   polyline(pen, [[0, base], [width, base]]).stroke();
-  pen.font = "12px system-ui, sans-serif";
-  pen.fillStyle = tint("soft");
-  for (const tick of [-2, -1, 0, 1, 2]) write(pen, String(tick).replace("-", "−"), x(tick), base + 3, "center", "top");
   const spread = Math.sqrt(game.points.reduce((sum, one) => sum + one * one, 0) / game.points.length);
   const cloud = (center, color, alpha) => {
     pen.fillStyle = pen.strokeStyle = color;
@@ -82,4 +79,8 @@ function drawDensities(canvas, moment) {
     polyline(pen, [-reach, reach].map(at => [x(at), base - unit * psi * at])).stroke();
     pen.setLineDash([]);
   }
+  pen.font = "12px system-ui, sans-serif";
+  pen.fillStyle = tint("soft");
+  const ticks = [-2, -1, 0, 1, 2]; // after the lines, which would cross them
+  for (const tick of ticks) write(pen, String(tick).replace("-", "−"), x(tick), base + 3, "center", "top");
 }

@@ -207,6 +207,7 @@ def test_names_are_made_of_what_differs():
     assert sweep.label(job) == "hinge optimizer.d.lr=1e-4 optimizer.g.lr=2e-4 width=8 seed=3"
 
 
+@pytest.mark.slow
 def test_hydras_own_keys_are_recorded_as_they_were_typed(tmp_path):
     done = forked.train("-m", "hydra.sweep.subdir=${hydra.job.num}_x", "seed=1,2", *TINY, "logger=[]", cwd=tmp_path)
     assert done.returncode == 0, done.stderr

@@ -217,7 +217,8 @@ def grey(path):
         return np.array(picture)
 
 
-@pytest.mark.parametrize("kind", ["vae", pytest.param("vq", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kind", ["vae", "vq"])
+@pytest.mark.slow
 def test_an_autoencoder_makes_latents_on_which_a_gan_trains_whose_samples_it_decodes(tmp_path, kind, capsys):
     run, gan, file = tmp_path / "autoencoder", tmp_path / "gan", tmp_path / "z.safetensors"
     words = (

@@ -70,6 +70,7 @@ def chosen(pairs):
     return {f"{loss} {strategy}": (CASES[loss], EXACT[strategy]) for loss, strategy in pairs}
 
 
+@pytest.mark.slow
 def test_parameters_and_rows_are_those_of_one_process(tmp_path):
     assert_the_same(chosen(QUICK), 3, tmp_path)
 

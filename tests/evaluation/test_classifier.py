@@ -276,6 +276,7 @@ def test_of_a_very_large_set_some_images_are_chosen(small, monkeypatch, tmp_path
     assert len(seen[0].unique()) == 320
 
 
+@pytest.mark.slow
 def test_it_is_the_one_that_the_command_would_train(counted, tmp_path):
     build(composed(*IMAGES, *EVALUATED))
     path = classifier_file({"name": "digits"})
@@ -286,6 +287,7 @@ def test_it_is_the_one_that_the_command_would_train(counted, tmp_path):
     assert (by_command.checksum, by_command.record) == (by_run.checksum, by_run.record)
 
 
+@pytest.mark.slow
 def test_of_processes_that_need_it_at_once_one_trains_it(counted, tmp_path):
     def made(processes):
         torch.set_num_threads(1)
@@ -352,6 +354,7 @@ def test_an_image_that_it_cannot_be_trained_on_is_named(counted):
         build(composed(*OWN, "dataset.dataset._target_=tests.data.own.Uneven", "+dataset.dataset.n=300"), trust="tests")
 
 
+@pytest.mark.slow
 def test_a_run_is_evaluated_anew_without_its_classifier(counted, tmp_path):
     build(composed(*IMAGES, *NARROW, *EVALUATED), tmp_path / "run").fit()
     shutil.rmtree(classifier_file({"name": "digits"}).parent)

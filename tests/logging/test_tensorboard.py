@@ -106,6 +106,7 @@ def test_a_resumed_run_shows_its_rows_once_and_later_ones_anew(tmp_path):
     assert shown(tmp_path / "tensorboard")[0] == expected(tmp_path)
 
 
+@pytest.mark.slow
 def test_a_run_that_gets_the_logger_late_shows_earlier_rows_too(tmp_path):
     build(composed(*WITH, "logger=[]", "iterations=6"), tmp_path).fit()
     build(composed(*WITH), tmp_path, checkpoint=tmp_path / "checkpoints" / "last.pt").fit()

@@ -112,11 +112,12 @@ def test_heads_alone_are_trained_and_the_network_behind_the_features_is_not_stor
     "typed",
     [
         "strategy=detach",
-        pytest.param("strategy=joint loss=hinge penalty=[r1] discriminator.network=efficientnet_b0", marks=pytest.mark.slow),
-        pytest.param("strategy=consensus", marks=pytest.mark.slow),
-        pytest.param("strategy=one_stage loss=minimax augment=diffaugment precision=bf16", marks=pytest.mark.slow),
+        "strategy=joint loss=hinge penalty=[r1] discriminator.network=efficientnet_b0",
+        "strategy=consensus",
+        "strategy=one_stage loss=minimax augment=diffaugment precision=bf16",
     ],
 )
+@pytest.mark.slow
 def test_it_trains_and_resumes(weights, typed):
     path, _ = weights("resnet18")
     named = [] if "network" in typed else ["discriminator.network=resnet18", f"discriminator.weights={path}"]

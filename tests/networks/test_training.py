@@ -19,12 +19,10 @@ NETWORKS = {
         "dataset.image_size=8",
     ],
 }
-QUICK = [
+TYPED = [
     ("r3gan", "conditional=true"),
     ("stylegan2", "conditional=true penalty=[r1,path_length] penalty.r1.every=2 channels_last=true"),
     ("dit", "conditional=true generator.block=gat discriminator.block=gat penalty=[approx_r1r2,centring] loss=rpgan"),
-]
-SLOW = [
     ("dit", "conditional=true penalty=[r1] strategy=consensus"),
     ("resnet", "conditional=true precision=bf16"),
     *((family, "strategy=detach") for family in ("resnet", "r3gan")),
@@ -54,7 +52,8 @@ def trained(words, iterations, stored=None):
     return trainer
 
 
-@pytest.mark.parametrize(("family", "typed"), [*QUICK, *(pytest.param(*one, marks=pytest.mark.slow) for one in SLOW)])
+@pytest.mark.parametrize(("family", "typed"), TYPED)
+@pytest.mark.slow
 def test_they_train_and_resume(family, typed):
     data = [] if "conditional=true" in typed else ["dataset=fake", "dataset.n=9"]
     words = [f"generator={family}", f"discriminator={family}", *SMALL, *NETWORKS[family], *data, *typed.split()]

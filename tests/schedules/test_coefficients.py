@@ -81,7 +81,7 @@ def same(first, second):
 @pytest.mark.parametrize(
     ("settings", "ends_at"),
     [
-        (
+        pytest.param(
             [
                 *SMALL,
                 "penalty=[r1,spectral]",
@@ -93,6 +93,7 @@ def same(first, second):
             ],
             {"penalty.r1.weight": 0.1, "augment.p": 0.9, "average.decay": 0.05, "optimizer.betas.1": 0.9}
             | {"wrapper.lookahead.alpha": 0.9},
+            marks=pytest.mark.slow,
         ),
         (
             [*SMALL, "penalty=weight_clipping", "strategy=consensus", "average.half_life=0"],

@@ -7,6 +7,7 @@ import draw
 SMALL = ["generator=mlp", "discriminator=mlp", "generator.width=8", "discriminator.width=8", "dataset.image_size=16"]
 
 
+@pytest.mark.slow
 def test_rounding_alone_parts_two_equal_algorithms():
     figure = draw.rounding(3, SMALL)
     (axes,) = figure.axes

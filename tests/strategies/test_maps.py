@@ -153,6 +153,7 @@ def test_the_state_of_a_loss_is_moved_by_heads_of_equal_shares():
     assert gan.loss.k_t.item() == pytest.approx(max(0.0, 0.3 * balance.item()), rel=1e-12)
 
 
+@pytest.mark.slow
 def test_two_processes_are_one(tmp_path):
     cases = {loss: (on_places(loss, (30, 6)), strategies.detach) for loss in CASES}
     cases["one pass"] = on_places("minimax"), STRATEGIES["one_stage"]

@@ -69,6 +69,7 @@ def test_wrappers(wrap, penalty, recordings, strategy):
     assert recorded_as_eager(lambda: wrap(STRATEGIES[strategy]), penalty) == recordings
 
 
+@pytest.mark.slow
 def test_a_recorded_run_goes_on_where_its_wrappers_were():
     runs = []
     for stop in (None, 13):

@@ -85,6 +85,7 @@ def test_wrapped_networks_are_their_players(wrap, given):
     assert seen.json()["compiled"] == (wrap is not Wrapped)
 
 
+@pytest.mark.slow
 def test_compiled_networks_run_uncompiled_while_they_are_watched():
     """Torch compiles nothing where operations are looked at; the report says so, and counts what it sees."""
     ran = []
@@ -233,6 +234,7 @@ def shared(processes):
     return seen.rule, seen.trace, seen.faults, seen.difference, all(map(torch.equal, ends, plain))
 
 
+@pytest.mark.slow
 def test_two_processes_are_watched_each_by_itself(tmp_path):
     """Gradients are averaged over both, so that one of them alone does not repeat the updates."""
     for rule, trace, faults, difference, alike in several(2, shared, tmp_path):

@@ -53,6 +53,7 @@ def test_an_average_ends_where_it_is_told_to(run):
     np.testing.assert_allclose(first(place), of_width(saved[:80], 0.1), rtol=1e-8)
 
 
+@pytest.mark.slow
 def test_other_commands_take_it(run, tmp_path, capsys):
     folder, _ = run
     (place,) = call("average", folder, "--width", 0.12)

@@ -152,6 +152,7 @@ def check(page):
 @example([("rows", "metrics.jsonl", b'{"progress/iteration": true, "loss/d": 1}\n')])
 @example([("keys", "summary.json", b'{"state": ["finished"], "overrides": 5, "error": {"a": 1}}')])
 @example([("keys", "config.json", b'{"seed": {"name": {"name": "\\ud800<!--<script>"}}}')])
+@pytest.mark.slow
 def test_a_page_is_made_of_whatever_is_left(done):
     with tempfile.TemporaryDirectory() as name:
         sweep = Path(name)
