@@ -107,7 +107,9 @@ def show_pictures(trained: Trained, place: str | None, trust: Trust = ()) -> Non
     try:
         decoder = decoder_at(str(place or recorded), trained.shape, trained.device, trust)
     except Misfit as error:
-        raise UserError(f"the generator makes latents, and {error.reason}: say where a decoder is with --decode") from None
+        raise UserError(
+            f"samples are decoded for pictures, and the generator {error.reason}: say where a decoder is with --decode"
+        ) from None
     trained.decode = lambda samples: torch.cat([decoder(part / scale) for part in samples.split(AT_ONCE)])
     trained.picture_shape = decoder.shape
 
