@@ -6,7 +6,7 @@ import numpy as np
 
 from benching import statistics
 from benching.rules import ADDED
-from benching.verdicts import Block
+from benching.verdicts import Block, Verdict
 from ganexp.compare.intervals import Interval
 
 AGAIN, WITH_R1 = "detach_again", "detach_r1"
@@ -19,24 +19,9 @@ def outcomes(found: Sequence[Block], rule: str) -> list[tuple[Block, str]]:
     return [(block, one.outcome) for block in found for one in block.added if one.rule == rule]
 
 
-def rows(found: Sequence[Block]) -> list[dict[str, object]]:
-    """Return the figures of the added rules beside `detach`, block by block."""
-    return [
-        {
-            "rule": f"`{one.rule}`",
-            "block": block.name,
-            "× `detach`, over seeds": one.ratio,
-            "chance": f"{one.improvement:.2f}",
-            "p": f"{one.p:.3g}",
-            "verdict": one.outcome,
-            "lost": one.lost,
-            "of `detach`": block.base.lost,
-        }
-        for rule in ADDED
-        for block in found
-        for one in block.added
-        if one.rule == rule and one.ratio
-    ]
+def rows(found: Sequence[Block]) -> list[tuple[Block, Verdict]]:
+    """Return the verdicts on the added rules with their blocks, one rule after the other."""
+    return [(block, one) for rule in ADDED for block in found for one in block.added if one.rule == rule and one.ratio]
 
 
 def better_than_r1(found: Sequence[Block]) -> dict[str, list[str]]:
