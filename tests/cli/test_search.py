@@ -72,7 +72,7 @@ def test_the_later_word_counts():
     assert space_of(parsed("x=3", "x=1,2"))[1] == {}
 
 
-@pytest.mark.parametrize("direction", ["minimize", "maximize"])
+@pytest.mark.parametrize("direction", ["minimize", pytest.param("maximize", marks=pytest.mark.slow)])
 def test_it_finds_the_best_of_a_parabola(direction, tmp_path, capsys):
     sign = 1 if direction == "minimize" else -1
     kept = {"storage": f"sqlite:///{tmp_path}/o.db", "study_name": "s"}

@@ -17,6 +17,7 @@ from ganexp.streams import stream
 from tests.composing import CONF, composed, declared, discriminator_for, losses_of_scores, options
 from tests.data import torchvision_sets as sets
 from tests.data.samples import noise
+from tests.thinned import thinned
 from tests.tiny import iterate
 
 SMALL = ["generator.width=2", "discriminator.width=2", "batch_size=4", "latent_dim=3", "logger=[]"]
@@ -83,7 +84,9 @@ def test_what_was_checked_on_one_machine_is_checked_again_on_another(monkeypatch
 WITH_SOURCES = ("degraded", "self", "pairs", "unpaired", "separated")
 
 
-@pytest.mark.parametrize(("dataset", "network"), [*((one, "mlp") for one in options("dataset")), ("digits", "dcgan")])
+@pytest.mark.parametrize(
+    ("dataset", "network"), thinned([*((one, "mlp") for one in options("dataset")), ("digits", "dcgan")], 2)
+)
 def test_each_dataset_and_each_network_trains(dataset, network, data):
     networks = [f"generator={'unet' if dataset in WITH_SOURCES else network}", f"discriminator={network}"]
     choices = [*data(dataset), *networks, *SMALL, "latent_dim=8", "iterations=3"]
@@ -110,7 +113,7 @@ def test_each_loss_trains(loss):
     assert trainer.gan.meter.updates == {"d": 4, "g": 6}
 
 
-@pytest.mark.parametrize("penalty", options("penalty"))
+@pytest.mark.parametrize("penalty", thinned(options("penalty"), 2))
 def test_each_penalty_trains_and_is_logged_if_it_is_a_term(penalty):
     of_g = penalty == "path_length"
     generator = ["generator=stylegan2", "generator.depth=1", "dataset.image_size=16"] if of_g else []

@@ -315,6 +315,7 @@ def test_parts_that_take_latents_for_images_are_refused_and_name_a_remedy(tmp_pa
         check(composed(*words, *typed.split(), named))
 
 
+@pytest.mark.slow
 def test_a_generator_that_ends_in_a_tanh_is_warned_of(tmp_path):
     np.save(tmp_path / "z.npy", drawn(N, 4, 16, 16).numpy())
     words = ["dataset=latents", f"dataset.path={tmp_path}/z.npy", "discriminator=mlp", "logger=[]"]

@@ -186,20 +186,23 @@ def test_numbers_stay_where_the_first_run_was_to_end(tmp_path):
             [*SMALL, "penalty=r1", "average.half_life=0", "augment=ada", "augment.p=0.2"],
             "moving={penalty.r1.weight:0.1,average.half_life:3,augment.p:0.9}",
         ),
-        ([*SMALL, *RISING], "moving={augment.target:0.99}"),
-        pytest.param(
-            [*BEGAN, "loss=began", "loss.k_0=0.5"], "moving={loss.gamma:0.1,loss.lambda_k:0.4}", marks=pytest.mark.slow
-        ),
-        pytest.param([*BEGAN, "loss=ebgan"], "moving={loss.margin:0.01}", marks=pytest.mark.slow),
         (SMALL, "moving={optimizer.betas.0:0.1,optimizer.d.betas.1:0.9,optimizer.g.eps:0.01}"),
-        ([*SMALL, "optimizer=adamw"], "moving={optimizer.weight_decay:0.5}"),
-        ([*SMALL, "optimizer=optimistic_adam"], "moving={optimizer.betas.1:0.9}"),
-        ([*SMALL, "optimizer=muon"], "moving={optimizer.betas.0:0.1}"),
         ([*SMALL, *LOOKAHEAD], "moving={wrapper.lookahead.alpha:0.9}"),
-        ([*SMALL, "wrapper=[latent_step]"], "moving={wrapper.latent_step.alpha:0.1,wrapper.latent_step.beta:1}"),
-        (
-            [*SMALL, "penalty=[lecam,dragan,zcr]"],
-            "moving={penalty.lecam.decay:0.1,penalty.dragan.noise:2,penalty.zcr.d_weight:1}",
+        *(
+            pytest.param(*case, marks=pytest.mark.slow)
+            for case in (
+                ([*SMALL, *RISING], "moving={augment.target:0.99}"),
+                ([*BEGAN, "loss=began", "loss.k_0=0.5"], "moving={loss.gamma:0.1,loss.lambda_k:0.4}"),
+                ([*BEGAN, "loss=ebgan"], "moving={loss.margin:0.01}"),
+                ([*SMALL, "optimizer=adamw"], "moving={optimizer.weight_decay:0.5}"),
+                ([*SMALL, "optimizer=optimistic_adam"], "moving={optimizer.betas.1:0.9}"),
+                ([*SMALL, "optimizer=muon"], "moving={optimizer.betas.0:0.1}"),
+                ([*SMALL, "wrapper=[latent_step]"], "moving={wrapper.latent_step.alpha:0.1,wrapper.latent_step.beta:1}"),
+                (
+                    [*SMALL, "penalty=[lecam,dragan,zcr]"],
+                    "moving={penalty.lecam.decay:0.1,penalty.dragan.noise:2,penalty.zcr.d_weight:1}",
+                ),
+            )
         ),
         *(
             pytest.param([*SMALL, f"strategy={name}", *more], f"moving={{{moving}}}", marks=pytest.mark.slow)

@@ -69,7 +69,7 @@ def overrides(case):
     return [*settings, *mine]
 
 
-QUICK = ("ada", "replay", "detach", "stalled")
+QUICK = ("replay", "detach")
 
 
 @pytest.mark.parametrize("case", [pytest.param(case, marks=() if case in QUICK else pytest.mark.slow) for case in CASES])

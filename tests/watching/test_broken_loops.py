@@ -8,10 +8,11 @@ import pytest
 
 import ganexp
 from ganexp.watching.seen import SPOIL
+from tests.thinned import thinned
 from tests.watching.broken import BROKEN
 
 
-@pytest.mark.parametrize("name", BROKEN)
+@pytest.mark.parametrize("name", thinned(BROKEN, 2))
 def test_the_fault_is_found(name):
     make, kinds, raises = BROKEN[name]
     p, step = make()

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 import ganexp
+from tests.thinned import thinned
 from tests.watching.loops import SOUND
 
 
@@ -15,7 +16,7 @@ def watched(make, iterations=2, **kwargs):
     return seen
 
 
-@pytest.mark.parametrize("name", SOUND)
+@pytest.mark.parametrize("name", thinned(SOUND, 3))
 def test_named(name):
     make, rule, trace, steps, checked, iterations = SOUND[name]
     seen = watched(make, iterations)
@@ -38,9 +39,7 @@ def test_the_same_with_players_given(name):
     assert (seen.rule, seen.faults) == (rule, []), str(seen)
 
 
-@pytest.mark.parametrize(
-    "name", [one if i % 4 == 0 else pytest.param(one, marks=pytest.mark.slow) for i, one in enumerate(SOUND)]
-)
+@pytest.mark.parametrize("name", thinned(SOUND, 11))
 def test_not_a_bit_is_changed(name):
     def end(watch):
         p, step = SOUND[name][0]()

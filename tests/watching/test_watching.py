@@ -11,6 +11,7 @@ from torch import nn
 import ganexp
 from ganexp.watching.seen import WatchedLoop
 from tests.distributed.forks import several
+from tests.thinned import thinned
 from tests.watching.broken import alternating
 from tests.watching.loops import d_loss, g_loss, setting
 
@@ -194,7 +195,7 @@ AVERAGES = {
 }
 
 
-@pytest.mark.parametrize("how", AVERAGES)
+@pytest.mark.parametrize("how", thinned(AVERAGES, 3))
 def test_an_average_of_weights_is_told(how):
     p, step = alternating(setting())
     copy = torch.optim.swa_utils.AveragedModel(p.G, multi_avg_fn=torch.optim.swa_utils.get_ema_multi_avg_fn(0.9))

@@ -10,6 +10,7 @@ from ganexp.training.averages import gamma_of
 from tests.calling import call
 from tests.composing import composed
 from tests.small_runs import SMALL
+from tests.thinned import thinned
 from tests.tiny import iterate
 
 RUN = [*SMALL, "precision=fp64", "average=power", "average.beside=[0.05]", "checkpoint_every=8", "keep_checkpoints=50"]
@@ -139,7 +140,7 @@ WEIGHTS = [(f"{PLACE}.{where}generator", made) for where in ("", "beside.0.05.")
 
 @pytest.mark.filterwarnings("ignore:Validating sparse tensor invariants")
 @pytest.mark.parametrize("at", [8, N])
-@pytest.mark.parametrize(("key", "value"), [*TAMPERED, *WEIGHTS])
+@pytest.mark.parametrize(("key", "value"), thinned([*TAMPERED, *WEIGHTS], 4))
 def test_a_tampered_checkpoint_is_one_sentence(run, key, value, at, tmp_path):
     """Whether it is the last one, whose networks are taken, or another one; lacking what it should have, too."""
     folder = tmp_path / "run"

@@ -274,6 +274,7 @@ def refused(*arguments):
     return said
 
 
+@pytest.mark.slow
 def test_runs_of_different_data_or_features_are_not_ranked(runs, tmp_path, capsys):
     place, _ = runs
     both = (place / "sweep/0_plain", place / "digits", "--measure", "density_coverage")
@@ -324,6 +325,7 @@ def test_a_sweep_with_a_broken_run_has_the_others(runs, tmp_path):
     assert "nan" not in re.sub(r'"data:[^"]*"', "", page.read_text()).split("</style>")[1].lower()
 
 
+@pytest.mark.slow
 def test_folders_that_do_not_fit_are_refused(tmp_path):
     folder = tmp_path / "images"
     folder.mkdir()

@@ -20,7 +20,7 @@ LONGER = [
 WORKS = [
     "sample RUN",
     "sample RUN --n 3 --first 2 --output OUT/grid.png",
-    "sample RUN --export --form torch_export",
+    pytest.param("sample RUN --export --form torch_export", marks=pytest.mark.slow),
     pytest.param("sample RUN --export --form onnx", marks=pytest.mark.slow),
     pytest.param("sample RUN --export --form torchscript", marks=pytest.mark.slow),
     "sample RUN --save --with-discriminator",
