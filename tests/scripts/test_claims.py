@@ -92,30 +92,27 @@ def test_a_verdict_says_where_it_holds_and_what_it_was_computed_from(tmp_path):
         ]
 
 
-def test_the_committed_tables_follow_from_the_raw_data():
-    folder = Path(__file__).parent.parent.parent / "docs" / "claims"
-    parts = dict(re.findall(r"^## (\d+)\.(.*?)(?=^## |\Z)", PAGE, re.M | re.S))
+def raw(claim):
+    with (Path(__file__).parent.parent.parent / "docs" / "claims" / f"claim_{claim:02d}.csv").open(newline="") as file:
+        return [*csv.DictReader(file)]
 
-    def raw(claim):
-        with (folder / f"claim_{claim:02d}.csv").open(newline="") as file:
-            return [*csv.DictReader(file)]
 
-    def table(claim):
-        return [
-            [cell.strip() for cell in line.strip("|").split("|")] for line in parts[str(claim)].splitlines() if line[:1] == "|"
-        ]
+def table(claim):
+    part = re.search(rf"^## {claim}\..*?(?=^## |\Z)", PAGE, re.M | re.S)[0]
+    return [[cell.strip(" `") for cell in line.strip("|").split("|")] for line in part.splitlines() if line[:1] == "|"]
 
-    def agrees(said, value):
-        assert float(said.split()[0]) == pytest.approx(value, rel=5e-3)
 
+def agrees(said, value):
+    assert float(said.split()[0]) == pytest.approx(value, rel=5e-3)
+
+
+def test_the_committed_tables_of_races_follow_from_the_raw_times_and_counts():
     def races(claim):
         """Return times by turn, operations and activations, by the last word of the settings and the strategy."""
         found = {}
         for row in raw(claim):
-            times = found.setdefault(
-                (re.search(r"\w+$", row["settings"])[0], row["strategy"]), ([], *(map(float, (row["gflop"], row["peak_mib"]))))
-            )
-            times[0].append(float(row["ms"]))
+            key = (re.search(r"\w+$", row["settings"])[0], row["strategy"])
+            found.setdefault(key, ([], float(row["gflop"]), float(row["peak_mib"])))[0].append(float(row["ms"]))
         return found
 
     def ratios(one, other):
@@ -147,6 +144,40 @@ def test_the_committed_tables_follow_from_the_raw_data():
             agrees(row[4], found[row[0], "g_first"][2] / found[row[0], row[1]][2])
             seen += 1
     assert seen == 4 + 6 + 6 + 7 + 12 + 16
+
+
+def test_the_committed_tables_of_training_follow_from_the_raw_curves():
+    def ends(claim, key):
+        """Return the last figures of the runs, in the order of their seeds, by the data and the arm."""
+        last = {(row["settings"], row["arm"]): row for row in raw(claim) if row.get("arm") and row[key]}
+        found = {}
+        for (settings, arm), row in last.items():
+            data = re.findall(r"dataset=(\w+)", settings) or ["digits"]
+            found.setdefault((data[0].upper() if data == ["mnist"] else data[0], arm), []).append(float(row[key]))
+        return {of: np.array(values) for of, values in found.items()}
+
+    fids, masses = ends(10, "eval/fid"), ends(10, "mass")
+    rows = [row for row in table(10) if ("digits", row[0]) in fids]
+    assert len(rows) == 4
+    for row in rows:
+        agrees(row[1], fids["digits", row[0]].mean())
+        agrees(row[3], masses["digits", row[0]].mean())
+    assert [len(of) for of in fids.values()] == [3] * 4
+    found = ends(11, "eval/fid") | ends(11, "eval/sliced_wasserstein")
+    assert sorted(map(len, found.values())) == [5] * 3 + [10] * 6
+    data, seen = None, 0
+    for row in table(11):
+        data = row[0] if row[0] in ("ring", "digits", "MNIST") else data
+        strategy = row[1].partition("`")[0]
+        if (row[0], strategy) in found:
+            agrees(row[3], found[data, strategy].mean())
+            seen += 1
+        elif row[0] == "at equal updates":
+            agrees(row[1], (found[data, "g_first"] - found[data, "detach"]).mean())
+            seen += 1
+    assert seen == 9 + 3
+    spiral = [row for row in raw(11) if (row["loss"], row["strategy"]) == ("WGAN", "g_first")]
+    assert [float(row["distance"]) for row in spiral] == pytest.approx([1.01 ** (n / 2) for n in range(100, 700, 100)])
 
 
 def test_legends_hide_no_data():
