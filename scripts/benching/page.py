@@ -13,7 +13,7 @@ from typing import Any
 import jinja2  # torch brings it along
 import numpy as np
 
-from benching import NAME, RELEASE, again, contenders, ordering, statistics
+from benching import again, contenders, ordering, statistics
 from benching.checks import NEXT_BEST, TRIED
 from benching.figures import (
     TITLES,
@@ -53,17 +53,14 @@ from ganexp.compare.intervals import Interval
 from ganexp.compare.ranking import ALPHA, holm
 from ganexp.documents import atomic_write
 
-EARLIER = "## The earlier study"
-"""What stands below this heading of the page stays as it is."""
 OUTCOMES = {"better": "better", "worse": "worse", "equal": "equal within 10 %", "open": "not decided"}
 """What verdicts are called on the page."""
 
 
 def write(results: Results, page: Path) -> None:
-    """Write the page, its figures and the verdicts; what stands below the heading of the earlier study is kept."""
+    """Write the page, its figures and the verdicts."""
     found, second = blocks(results), blocks(results, again=True)
     page.parent.mkdir(parents=True, exist_ok=True)
-    kept = page.read_text().partition(EARLIER)[2] if page.exists() else ""
     shown = [block for block in found if not block.workload.rescue]
     pictures = []
     if any(len(block.verdicts) > 1 for block in shown):
@@ -73,15 +70,15 @@ def write(results: Results, page: Path) -> None:
             pictures.append(picture.name)
     if runs_over_two_budgets(results):
         over_two_budgets(results).savefig(page.with_name(page.stem + "_budgets.png"), dpi=80)
-    written = text(results, found, second, pictures, f"{page.stem}_budgets.png") + (f"\n{EARLIER}{kept}" if kept else "")
+    written = text(results, found, second, pictures, f"{page.stem}_budgets.png")
     further = {"_verdicts.csv": as_csv(found)} | ({"_verdicts_again.csv": as_csv(second)} if second else {})
     for path, content in ((page, written), *((page.with_name(page.stem + name), content) for name, content in further.items())):
-        with atomic_write(path) as file:  # a full disk would otherwise take the earlier study
+        with atomic_write(path) as file:
             file.write(content.encode())
 
 
 def text(results: Results, every: Sequence[Block], second: Sequence[Block], pictures: Sequence[str], of_budgets: str) -> str:
-    """Return the page, without the earlier study."""
+    """Return the page."""
     found = [block for block in every if not block.workload.rescue]
     by_division = {division: overall(found, division) for division in DIVISIONS}
     fixed = [one for block in found for one in block.fixed]
@@ -89,8 +86,6 @@ def text(results: Results, every: Sequence[Block], second: Sequence[Block], pict
     environment.undefined = jinja2.StrictUndefined
     environment.filters |= {"number": _number, "interval": _of, "two": two_digits, "rules": _in_code, "percent": _percent}
     rendered = environment.from_string(Path(__file__).with_name("study.md.jinja").read_text()).render(
-        name=NAME,
-        release=RELEASE,
         titles=TITLES,
         outcomes=OUTCOMES,
         points=POINTS,
@@ -122,6 +117,11 @@ def text(results: Results, every: Sequence[Block], second: Sequence[Block], pict
         control=_counts([], [one for block in found for one in control(block)]),
         tuned_twice=_counts([], [one for _, one in contenders.outcomes(found, contenders.AGAIN)]),
         again=again.compared(results, every, second),
+        again_complete=_complete([block for block in second if not block.workload.rescue]),
+        again_below=_beyond(
+            {division: overall([block for block in second if not block.workload.rescue], division) for division in DIVISIONS},
+            lambda over: over.high < 1,
+        ),
         added=contenders.rows(every),
         with_r1=[one for _, one in contenders.outcomes(found, contenders.WITH_R1)],
         beside_r1=contenders.beside_r1(every),
@@ -140,7 +140,6 @@ def text(results: Results, every: Sequence[Block], second: Sequence[Block], pict
         of_budgets=of_budgets,
         workloads=_workloads(results),
         not_begun=_not_begun(results),
-        large=[one for one in WORKLOADS.values() if one.machine == "gpu"],
         hours=sum(line.cpu_s for line in results.lines) / 3600,
         machines=_machines(results),
     )

@@ -632,15 +632,14 @@ def test_no_test_run_begins_while_a_point_of_the_extension_is_being_tried(tmp_pa
 
 
 @pytest.mark.slow
-def test_the_page_is_computed_and_keeps_the_earlier_study(tmp_path):
+def test_the_page_is_computed(tmp_path):
     others = {name: SPREAD for name in RULES if name not in ("competitive", "lead")}
     results = written(tmp_path / "study.csv", **others | {"lookahead": SPREAD * 0.5, "joint": SPREAD * 2})
     results.append(*(replace(line, state="diverged", figures=()) for line in lines_of("adam", "lead", [])))
     place = tmp_path / "study.md"
-    place.write_text(f"Stale.\n\n{page.EARLIER}\n\nKept.\n")
+    place.write_text("Stale.")
     page.write(results, place)
     said = place.read_text()
-    assert said.endswith(f"{page.EARLIER}\n\nKept.\n")
     assert f"| 1 | 2 | {len(FITTING) - 4} | 0 |" in said  # lookahead; joint and lead; all that end as detach does
     assert "Stale." not in said
     of = {row["rule"]: row for row in csv.DictReader(place.with_name("study_verdicts.csv").read_text().splitlines())}
@@ -890,9 +889,9 @@ def test_a_dry_run_counts_the_runs_of_the_rules_that_fit_and_writes_nothing(tmp_
 
 def test_a_full_disk_leaves_the_page_as_it_was(tmp_path):
     place = tmp_path / "study.md"
-    place.write_text(f"{page.EARLIER}\n\nKept.\n")
+    place.write_text("Kept.")
     assert "OSError" in on_a_full_disk(page.write, Results(tmp_path / "none.csv"), place, room=100)
-    assert place.read_text() == f"{page.EARLIER}\n\nKept.\n"
+    assert place.read_text() == "Kept."
 
 
 def bench_of_few_samples(words):
