@@ -5,7 +5,7 @@
     python scripts/claims.py --claims 6 12
 
 Writes claims.html (one self-contained page), claims.md and its pictures below outputs/. Nothing is decided beforehand:
-verdicts are computed from the measurements. MNIST is used from --data-root, or downloaded there.
+verdicts are computed from the measurements. MNIST is used from GANEXP_DATA, or downloaded there.
 """
 
 if __name__ == "__main__":
@@ -14,7 +14,6 @@ if __name__ == "__main__":
     process.begin()  # while torch is imported
 
 import argparse
-import os
 import time
 from collections.abc import Callable, Sequence
 from datetime import datetime
@@ -62,8 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> Path:
     findings: dict[int, Finding] = {}
     for number in tqdm(_timed_first(options.claims), disable=None, unit="claim"):
         experiment, quick = EXPERIMENTS[number]
-        further = {"data_root": options.data_root} if number == 11 else {}
-        findings[number] = experiment(**(quick if options.quick else {}), **further)
+        findings[number] = experiment(**(quick if options.quick else {}))
         tqdm.write(f"{number:2d} {findings[number].verdict}: {findings[number].reason}")
         minutes = (time.perf_counter() - start) / 60
         done = {number: findings[number] for number in sorted(findings)}
@@ -81,9 +79,6 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="smaller networks, fewer seeds")
     parser.add_argument("--claims", nargs="+", type=int, choices=EXPERIMENTS, default=list(EXPERIMENTS), metavar="NUMBER")
-    parser.add_argument(
-        "--data-root", default=os.environ.get("GANEXP_DATA", "~/.cache/ganexp"), help="where torchvision keeps MNIST"
-    )
     parser.add_argument("--output", type=Path, help="folder of the pages")
     return parser
 

@@ -4,6 +4,7 @@ from typing import Any
 
 import torch
 
+from ganexp import compose
 from ganexp.data import Dataset, Digits, Ring
 from ganexp.data.vision import MNIST
 from ganexp.evaluation import FID, Evaluator, Measure, ModeCounting, Raw, SlicedWasserstein, real_batches
@@ -29,13 +30,13 @@ def of_digits(image_size: int) -> Evaluator:
     return _of_images(Digits(image_size=image_size), "digits", epochs=50)
 
 
-def of_mnist(root: str, image_size: int) -> Evaluator:
-    """Return the evaluator of the Fréchet distance from MNIST's training part.
+def of_mnist(image_size: int) -> Evaluator:
+    """Return the evaluator of the Fréchet distance from MNIST's training part, which lies where runs look for it.
 
     Raises:
-        OSError: The data set is neither in `root` nor available from the network.
+        OSError: The data set is neither there nor available from the network.
     """
-    return _of_images(MNIST(root, image_size=image_size), "mnist", epochs=3)
+    return _of_images(MNIST(compose("dataset=mnist").data_root, image_size=image_size), "mnist", epochs=3)
 
 
 def distance_of(evaluator: Evaluator) -> str:

@@ -353,10 +353,11 @@ def test_claims_10_and_11_from_end_to_end(tmp_path, monkeypatch):
     few = {"ring": (4, 2), "digits": (4, 2), "mnist": (4, 2), "width": 2, "times": 2, "turns": 2}
     monkeypatch.setitem(claims.EXPERIMENTS, 10, (softmaxgan.black_at_one_to_one, small))
     monkeypatch.setitem(claims.EXPERIMENTS, 11, (order.g_first_is_a_step_behind, few))
+    monkeypatch.setenv("GANEXP_DATA", str(tmp_path / "none"))
     monkeypatch.setattr("torchvision.datasets.mnist.MNIST.mirrors", [])
     monkeypatch.setattr("os.cpu_count", lambda: 1)  # so that no processes are started
     monkeypatch.setattr(evaluators, "train", lambda *data, epochs: train(*data, epochs=1))
-    folder = claims.main(["--quick", "--claims", "10", "11", "--data-root", str(tmp_path / "none"), "--output", str(tmp_path)])
+    folder = claims.main(["--quick", "--claims", "10", "11", "--output", str(tmp_path)])
     text = (folder / "claims.md").read_text()
     assert "MNIST was not run" in text
     assert len(list((folder / "claims").glob("*.png"))) == 2 + 1 + 4
