@@ -85,7 +85,8 @@ class LiveActivations(SavedTensors):
 
     def saved(self, tensor: Tensor) -> Callable[[], None]:
         """Count a tensor for as long as it is kept."""
-        storage, whole = key(tensor), tensor.untyped_storage().nbytes() if key(tensor) else 0
+        storage = key(tensor)
+        whole = tensor.untyped_storage().nbytes() if storage else 0
         size = whole if tensor.requires_grad else min(whole, tensor.numel() * tensor.element_size())
         self._holders[storage] += 1
         self.now += max(0, size - self._sizes.get(storage, 0))
