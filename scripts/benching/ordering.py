@@ -1,7 +1,9 @@
-"""Does the order of updates matter beside an L1 term? What the runs on the workloads with sources say so far."""
+"""Does the order of updates matter beside an L1 term? What the runs on the workloads with sources say."""
 
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -10,6 +12,7 @@ from benching.results import Arm, Line, Results
 from benching.rules import BASE
 from benching.workloads import ORDER, WORKLOADS, Workload
 from ganexp.compare.intervals import Interval
+from ganexp.compare.ranking import ALPHA, holm
 
 DIVISION = "adam"
 
@@ -36,6 +39,32 @@ class Standing:
     lost: int
     ratio: Interval | None
     p: float
+
+    @property
+    def middle(self) -> float:
+        """The interquartile mean of its ends."""
+        return float(statistics.interquartile_mean(self.ends))
+
+
+def summary(results: Results) -> dict[str, Any] | None:
+    """Return the standings by workload and rule, and what Holm's correction leaves of them; None if there are none."""
+    found = standings(results)
+    if not found:
+        return None
+    by_workload: defaultdict[Workload, dict[str, Standing]] = defaultdict(dict)
+    points: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    for one in found:
+        by_workload[one.workload][one.rule] = one
+        points[one.rule] += Counter(failed=one.failed, of=one.points)
+    compared = [one for one in found if one.ratio]
+    corrected = zip(compared, holm([one.p for one in compared]), strict=True)
+    return {
+        "workloads": by_workload,
+        "rules": points,
+        "compared": len(compared),
+        "beyond": [one for one, p in corrected if p < ALPHA],
+        "lost": sum(one.lost for one in found),
+    }
 
 
 def standings(results: Results) -> list[Standing]:

@@ -13,44 +13,18 @@ from typing import Any
 import jinja2  # torch brings it along
 import numpy as np
 
-from benching import again, contenders, ordering, statistics
+from benching import again, contenders, figures, ordering, statistics, tuning, verdicts
 from benching.checks import NEXT_BEST, TRIED
-from benching.figures import (
-    TITLES,
-    WITHIN,
-    at_a_glance,
-    best_at_the_budget,
-    courses,
-    intervals,
-    over_two_budgets,
-    runs_over_two_budgets,
-)
+from benching.power import power
 from benching.results import CHOICE_SEEDS, FINALISTS, Arm, Results
 from benching.rules import KNOWN, RULES
 from benching.running import JUDGEMENTS
 from benching.schedule import SEEDS
 from benching.space import DIVISIONS, FURTHER, POINTS
 from benching.verdict_rows import as_csv
-from benching.verdicts import (
-    TARGET_AT,
-    Block,
-    Overall,
-    ahead_at_equal_time,
-    beside_next_best,
-    blocks,
-    control,
-    edge_share,
-    edges,
-    moved_by_plateaus,
-    outcome,
-    overall,
-    overturned,
-    two_digits,
-)
+from benching.verdicts import Block, Overall
 from benching.workloads import WORKLOADS, Workload
-from ganexp.cli.commands.pages.markdown import table
 from ganexp.compare.intervals import Interval
-from ganexp.compare.ranking import ALPHA, holm
 from ganexp.documents import atomic_write
 
 OUTCOMES = {"better": "better", "worse": "worse", "equal": "equal within 10 %", "open": "not decided"}
@@ -59,17 +33,21 @@ OUTCOMES = {"better": "better", "worse": "worse", "equal": "equal within 10 %", 
 
 def write(results: Results, page: Path) -> None:
     """Write the page, its figures and the verdicts."""
-    found, second = blocks(results), blocks(results, again=True)
+    found, second = verdicts.blocks(results), verdicts.blocks(results, again=True)
     page.parent.mkdir(parents=True, exist_ok=True)
     shown = [block for block in found if not block.workload.rescue]
     pictures = []
     if any(len(block.verdicts) > 1 for block in shown):
-        for suffix, draw in ((".png", at_a_glance), ("_intervals.png", intervals), ("_curves.png", courses)):
+        for suffix, draw in (
+            (".png", figures.at_a_glance),
+            ("_intervals.png", figures.intervals),
+            ("_curves.png", figures.courses),
+        ):
             picture = page.with_name(page.stem + suffix)
             draw(shown).savefig(picture, dpi=80)
             pictures.append(picture.name)
-    if runs_over_two_budgets(results):
-        over_two_budgets(results).savefig(page.with_name(page.stem + "_budgets.png"), dpi=80)
+    if figures.runs_over_two_budgets(results):
+        figures.over_two_budgets(results).savefig(page.with_name(page.stem + "_budgets.png"), dpi=80)
     written = text(results, found, second, pictures, f"{page.stem}_budgets.png")
     further = {"_verdicts.csv": as_csv(found)} | ({"_verdicts_again.csv": as_csv(second)} if second else {})
     for path, content in ((page, written), *((page.with_name(page.stem + name), content) for name, content in further.items())):
@@ -80,13 +58,19 @@ def write(results: Results, page: Path) -> None:
 def text(results: Results, every: Sequence[Block], second: Sequence[Block], pictures: Sequence[str], of_budgets: str) -> str:
     """Return the page."""
     found = [block for block in every if not block.workload.rescue]
-    by_division = {division: overall(found, division) for division in DIVISIONS}
+    by_division = {division: verdicts.overall(found, division) for division in DIVISIONS}
     fixed = [one for block in found for one in block.fixed]
     environment = jinja2.Environment(trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True)
     environment.undefined = jinja2.StrictUndefined
-    environment.filters |= {"number": _number, "interval": _of, "two": two_digits, "rules": _in_code, "percent": _percent}
+    environment.filters |= {
+        "number": _number,
+        "interval": _of,
+        "two": verdicts.two_digits,
+        "rules": _in_code,
+        "percent": _percent,
+    }
     rendered = environment.from_string(Path(__file__).with_name("study.md.jinja").read_text()).render(
-        titles=TITLES,
+        titles=figures.TITLES,
         outcomes=OUTCOMES,
         points=POINTS,
         further=FURTHER,
@@ -96,7 +80,7 @@ def text(results: Results, every: Sequence[Block], second: Sequence[Block], pict
         choice_seeds=CHOICE_SEEDS,
         next_best=NEXT_BEST,
         tried=TRIED,
-        target=TARGET_AT,
+        target=verdicts.TARGET_AT,
         divisions=DIVISIONS,
         resamples=statistics.RESAMPLES,
         most=statistics.MOST,
@@ -110,33 +94,39 @@ def text(results: Results, every: Sequence[Block], second: Sequence[Block], pict
         above=_beyond(by_division, lambda over: over.low > 1),
         block=_counts(found, [one.outcome for one in fixed]),
         whole=_counted_over_the_page(found),
-        stood=sum(ratio.high < 1 for block in found for ratio in beside_next_best(block).values()),
+        stood=sum(ratio.high < 1 for block in found for ratio in verdicts.beside_next_best(block).values()),
         fallen=[
-            f"`{rule}` ({block.name})" for block in found for rule, ratio in beside_next_best(block).items() if ratio.high >= 1
+            f"`{rule}` ({block.name})"
+            for block in found
+            for rule, ratio in verdicts.beside_next_best(block).items()
+            if ratio.high >= 1
         ],
-        control=_counts([], [one for block in found for one in control(block)]),
+        control=_counts([], [one for block in found for one in verdicts.control(block)]),
         tuned_twice=_counts([], [one for _, one in contenders.outcomes(found, contenders.AGAIN)]),
         again=again.compared(results, every, second),
         again_complete=_complete([block for block in second if not block.workload.rescue]),
         again_below=_beyond(
-            {division: overall([block for block in second if not block.workload.rescue], division) for division in DIVISIONS},
+            {
+                division: verdicts.overall([block for block in second if not block.workload.rescue], division)
+                for division in DIVISIONS
+            },
             lambda over: over.high < 1,
         ),
         added=contenders.rows(every),
         with_r1=[one for _, one in contenders.outcomes(found, contenders.WITH_R1)],
         beside_r1=contenders.beside_r1(every),
         better_than_r1=contenders.better_than_r1(every),
-        order=_order(results),
+        order=ordering.summary(results),
         ahead=_ahead(found),
         floors={block.workload.name.partition("_")[0]: block.floor for block in found if block.floor is not None},
         spread=_spread_of_times(results),
-        table=_every_rule(by_division),
-        power=_power(found),
-        held=sum(bool(edges(block)[one.rule]) for block in found for one in block.verdicts),
-        edge_share=edge_share(found),
-        moved=_moved(results, found),
-        luck=_luck(found),
-        budgets=_budgets(results, found),
+        overall={division: {one.rule: one for one in entries} for division, entries in by_division.items() if entries},
+        power=power(found),
+        held=sum(bool(tuning.edges(block)[one.rule]) for block in found for one in block.verdicts),
+        edge_share=tuning.edge_share(found),
+        moved=tuning.moved(results, found),
+        luck=tuning.luck(found),
+        budgets=tuning.budgets(results, found),
         of_budgets=of_budgets,
         workloads=_workloads(results),
         not_begun=_not_begun(results),
@@ -150,7 +140,7 @@ def _complete(found: Sequence[Block]) -> dict[str, list[str]]:
     """Return the workloads that are complete and tell, by the optimisers with which they do."""
     optimisers: dict[str, list[str]] = defaultdict(list)
     for block in (block for block in found if block.tells):
-        optimisers[block.workload.name].append(TITLES[block.division])
+        optimisers[block.workload.name].append(figures.TITLES[block.division])
     workloads: dict[str, list[str]] = defaultdict(list)
     for name, those in optimisers.items():
         workloads[" and ".join(those)].append(name)
@@ -166,9 +156,9 @@ def _counts(found: Sequence[Block], known: Sequence[str]) -> dict[str, int]:
 
 def _counted_over_the_page(found: Sequence[Block]) -> dict[str, int]:
     """Count the verdicts as they would be if p were corrected over all blocks."""
-    fallen = {id(one) for _, one in overturned(found)}
+    fallen = {id(one) for _, one in verdicts.overturned(found)}
     known = [one for block in found for one in block.fixed]
-    return _counts(found, [outcome("unclear", one.ratio) if id(one) in fallen else one.outcome for one in known])
+    return _counts(found, [verdicts.outcome("unclear", one.ratio) if id(one) in fallen else one.outcome for one in known])
 
 
 def _beyond(by_division: dict[str, list[Overall]], holds: Any) -> dict[str, list[str]]:
@@ -177,7 +167,7 @@ def _beyond(by_division: dict[str, list[Overall]], holds: Any) -> dict[str, list
     for division, entries in by_division.items():
         for one in entries:
             if one.over_workloads and holds(one.over_workloads):
-                named[one.rule].append(TITLES[division])
+                named[one.rule].append(figures.TITLES[division])
     return named
 
 
@@ -186,7 +176,7 @@ def _ahead(found: Sequence[Block]) -> list[dict[str, Any]]:
     cases = []
     telling = [block for block in found if block.tells]
     for division in DIVISIONS:
-        for rule, names in ahead_at_equal_time(telling, division).items():
+        for rule, names in verdicts.ahead_at_equal_time(telling, division).items():
             of = [block for block in telling if block.division == division and rule in block.pairs]
             for block in (block for block in of if block.workload.name in names):
                 one = next(verdict for verdict in block.verdicts if verdict.rule == rule)
@@ -194,49 +184,6 @@ def _ahead(found: Sequence[Block]) -> list[dict[str, Any]]:
                 behind = sum(any(v.rule == rule and v.at_equal_time == "worse" for v in b.verdicts) for b in of)
                 cases.append(case | {"behind": behind, "of": len(of)})
     return cases
-
-
-def _every_rule(by_division: dict[str, list[Overall]]) -> str:
-    """Return the one table: every rule over all complete workloads, with each optimiser."""
-    rows: dict[str, dict[str, object]] = {}
-    for division, entries in by_division.items():
-        for one in entries:
-            name = TITLES[division]
-            row = rows.setdefault(one.rule, {"rule": f"`{one.rule}`"})
-            row[f"× `detach`, {name}"] = f"{_of(one.over_workloads) if one.over_workloads else _number(one.ratio)}{one.share}"
-            row[f"chance, {name}"] = f"{one.improvement:.2f}"
-            row[f"better, worse, equal, not decided, {name}"] = ", ".join(str(one.outcomes.count(each)) for each in OUTCOMES)
-            row[f"lost, {name}"] = one.losses
-    columns = dict.fromkeys(key for row in rows.values() for key in row)
-    return table([{key: row.get(key, "") for key in columns} for row in rows.values()]) if rows else ""
-
-
-def _order(results: Results) -> dict[str, Any] | None:
-    """Return what is known of the workloads with an L1 term, as a table of workloads by rules, and what Holm leaves of it."""
-    found = ordering.standings(results)
-    if not found:
-        return None
-    rows: dict[str, dict[str, object]] = {}
-    of_rules = [f"`{rule}`" for rule in dict.fromkeys(one.rule for one in found)]
-    for one in found:
-        start: dict[str, object] = {"workload": f"`{one.workload.name}`", "digest": one.workload.digest}
-        mean = _number(float(statistics.interquartile_mean(one.ends)))
-        lost = f", {one.lost} lost" if one.lost else ""
-        said = f"× {_of(one.ratio)}, p = {one.p:.2g}" if one.ratio else f"FID {mean}"
-        told = f"{said}; {len(one.ends)} seeds{lost}; {one.failed} of {one.points} points failed"
-        rows.setdefault(one.workload.name, start | dict.fromkeys(of_rules, ""))[f"`{one.rule}`"] = told
-    compared = [one for one in found if one.ratio]
-    corrected = zip(compared, holm([one.p for one in compared]), strict=True)
-    points: dict[str, Counter[str]] = defaultdict(Counter)
-    for one in found:
-        points[one.rule] += Counter(failed=one.failed, of=one.points)
-    return {
-        "table": table([*rows.values()]),
-        "compared": len(compared),
-        "beyond": [one for one, p in corrected if p < ALPHA],
-        "lost": sum(one.lost for one in found),
-        "points": points,
-    }
 
 
 def _spread_of_times(results: Results) -> dict[str, Any] | None:
@@ -247,66 +194,6 @@ def _spread_of_times(results: Results) -> dict[str, Any] | None:
     if not factors:
         return None
     return {"middle": float(np.median(list(factors.values()))), "rule": max(factors, key=factors.__getitem__), "all": factors}
-
-
-def _power(found: Sequence[Block]) -> dict[str, Any] | None:
-    """Return which ratios the comparisons can tell from 1, in the blocks where that is easiest and hardest."""
-    known = [one for block in found for one in block.fixed]
-    if not known:
-        return None
-    comparisons = max(block.comparisons for block in found)
-    effect = statistics.detectable(SEEDS, comparisons)
-    middles = {}
-    for block in found:
-        spreads = [one for one in map(statistics.spread, block.pairs.values()) if math.isfinite(one)]
-        if spreads:
-            middles[block.name] = float(np.median(spreads))
-    ends = sorted(middles, key=lambda name: middles[name])
-    return {
-        "comparisons": comparisons,
-        "effect": effect,
-        "percent": 100 * statistics.POWER,
-        "ends": [(name, math.exp(-effect * middles[name]), math.exp(effect * middles[name])) for name in ends],
-        "off": sum(one.standing == "unclear" and not one.ratio.low <= 1 <= one.ratio.high for one in known if one.ratio),
-        "moved": moved_by_plateaus(found),
-        "all": len(known),
-    }
-
-
-def _moved(results: Results, found: Sequence[Block]) -> dict[str, int]:
-    """Return how many choices the extension moved, and for how many of these the test split had been looked at before."""
-    arms = [
-        results.arms[block.workload.key, block.division, one.rule]
-        for block in found
-        if block.extended
-        for one in block.verdicts
-    ]
-    moved = [arm for arm in arms if arm.chosen(range(POINTS)) != arm.chosen(range(POINTS + FURTHER))]
-    return {"of": len(arms), "moved": len(moved), "again": sum(len({point for point, _ in arm.test}) > 1 for arm in moved)}
-
-
-def _luck(found: Sequence[Block]) -> list[dict[str, Any]]:
-    """Return what `detach` reaches at its next-best points, and which rules are better than at all of them, by block."""
-    rows = []
-    for block in (block for block in found if block.runners_up):
-        figures = {number: float(statistics.interquartile_mean(ends)) for number, ends in block.runners_up.items()}
-        missed = 100 * (1 - min(figures.values()) / block.base.figure.middle)
-        rows.append({"block": block, "figures": figures, "missed": missed, "beside": beside_next_best(block)})
-    return rows
-
-
-def _budgets(results: Results, found: Sequence[Block]) -> list[dict[str, Any]]:
-    """Return what twice the budget brings, and how much `detach` still gains at the end of the budget, by workload."""
-    rows = []
-    for workload, runs in runs_over_two_budgets(results).items():
-        if found and workload not in [block.workload for block in found]:
-            continue
-        of = {block.division: block.base.curve[-2:] for block in found if block.workload == workload}
-        change = {division: curve[1] / curve[0] - 1 if np.isfinite(curve).all() else math.nan for division, curve in of.items()}
-        best = best_at_the_budget(runs)
-        at_budget, after = best.figures[WITHIN - 1], best.figures[WITHIN:]
-        rows.append({"workload": workload, "best": best, "at_budget": at_budget, "after": after, "change": change})
-    return rows
 
 
 def _not_begun(results: Results) -> list[Workload]:

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from benching.verdicts import Block, edges, overturned
+from benching.tuning import edges
+from benching.verdicts import Block, overturned
 from ganexp.compare.intervals import Interval
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from benching import statistics
 from benching.checks import NEXT_BEST
 from benching.results import PLATEAU, Line, Results
-from benching.rules import ADDED, BASE, KNOWN, RULES, Rule
+from benching.rules import ADDED, BASE, RULES
 from benching.running import JUDGEMENTS
 from benching.schedule import SEEDS
 from benching.space import DIVISIONS, POINTS
@@ -70,7 +70,7 @@ class Verdict:
         """`better` or `worse` than `detach`, where means, pairs and the test agree; else `unclear`."""
         if self.ratio is None or self.improvement is None:
             return "unclear"
-        return _standing(self.ratio.middle, self.improvement, self.p)
+        return standing(self.ratio.middle, self.improvement, self.p)
 
     @property
     def outcome(self) -> str:
@@ -348,7 +348,7 @@ def control(block: Block) -> list[str]:
         ratio = statistics.interval(statistics.ratio, [pair])
         others = [*(one.uncorrected for one in block.fixed), *[1.0] * (block.comparisons - len(block.fixed))]
         p = holm([statistics.p_of(pair), *others])[0]
-        outcomes.append(outcome(_standing(ratio.middle, float(statistics.improvement([pair])), p), ratio))
+        outcomes.append(outcome(standing(ratio.middle, float(statistics.improvement([pair])), p), ratio))
     return outcomes
 
 
@@ -381,18 +381,6 @@ def ahead_at_equal_time(found: Sequence[Block], division: str) -> dict[str, list
     return ahead
 
 
-def moved_by_plateaus(found: Sequence[Block]) -> int:
-    """Return how many verdicts would be others if seeds were compared by their plateaus, and not by their last figures."""
-    moved = 0
-    for block in found:
-        pairs = [(one.plateaus, block.base.plateaus) for one in block.fixed]
-        values = [*map(statistics.p_of, pairs), *[1.0] * (block.comparisons - len(pairs))]
-        for one, pair, p in zip(block.fixed, pairs, holm(values), strict=False):
-            ratio, improvement = float(statistics.ratio([pair])), float(statistics.improvement([pair]))
-            moved += _standing(ratio, improvement, p) != one.standing
-    return moved
-
-
 def side(ratio: Interval | None) -> str:
     """Return `better` or `worse` where the interval of a ratio to `detach` lies on one side of 1; else `unclear`."""
     if ratio is None:
@@ -400,7 +388,8 @@ def side(ratio: Interval | None) -> str:
     return "better" if ratio.high < 1 else "worse" if ratio.low > 1 else "unclear"
 
 
-def _standing(ratio: float, improvement: float, p: float) -> str:
+def standing(ratio: float, improvement: float, p: float) -> str:
+    """Return `better` or `worse` where means, pairs and the test agree; else `unclear`."""
     if p < ALPHA and ratio < 1 and improvement > 0.5:
         return "better"
     return "worse" if p < ALPHA and ratio > 1 and improvement < 0.5 else "unclear"
@@ -409,23 +398,3 @@ def _standing(ratio: float, improvement: float, p: float) -> str:
 def two_digits(value: float) -> str:
     """Return a ratio as text with two decimals."""
     return "∞" if value > 1e6 else f"{value:.2f}"
-
-
-def edge_share(found: Sequence[Block]) -> float:
-    """Return the share of all points that lie at an end of a range, over the rules of all blocks."""
-    at_edges = [
-        bool(_edges(block, one.rule, number))
-        for block in found
-        for one in block.verdicts
-        for number in range(len(one.searched))
-    ]
-    return sum(at_edges) / max(1, len(at_edges))
-
-
-def edges(block: Block) -> dict[str, tuple[str, ...]]:
-    """Return which settings of the chosen points lie at an end of their range, by rule."""
-    return {one.rule: _edges(block, one.rule, one.chosen.point) for one in (*block.verdicts, *block.added)}
-
-
-def _edges(block: Block, rule: str, number: int) -> tuple[str, ...]:
-    return KNOWN.get(rule, Rule(rule, ())).at(number, block.division, extended=block.extended).edges

@@ -18,7 +18,7 @@ from scipy import stats
 from scipy.stats import trim_mean
 
 import bench
-from benching import again, checks, ordering, page, running, schedule, statistics, timing, verdicts
+from benching import again, checks, ordering, page, power, running, schedule, statistics, timing, verdicts
 from benching import results as results_module
 from benching.results import Line, Results
 from benching.rules import ADDED, KNOWN, RULES, own
@@ -530,7 +530,7 @@ def test_verdicts_that_the_last_evaluation_alone_decides_are_counted(tmp_path):
     results.append(*lower)
     found = verdicts.blocks(results)
     assert found[0].outcome("jare") in ("equal", "open")
-    assert verdicts.moved_by_plateaus(found) == 1
+    assert power.moved_by_plateaus(found) == 1
 
 
 def test_at_equal_time_the_slower_of_two_is_read_earlier(tmp_path):

@@ -1,0 +1,48 @@
+"""Which ratios the comparisons can tell from 1, and how many verdicts hang on how a run is rated."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from benching import statistics
+from benching.schedule import SEEDS
+from benching.verdicts import Block, standing
+from ganexp.compare.ranking import holm
+
+
+def power(found: Sequence[Block]) -> dict[str, Any] | None:
+    """Return which ratios the comparisons can tell from 1, in the blocks where that is easiest and hardest."""
+    known = [one for block in found for one in block.fixed]
+    if not known:
+        return None
+    comparisons = max(block.comparisons for block in found)
+    effect = statistics.detectable(SEEDS, comparisons)
+    middles = {}
+    for block in found:
+        spreads = [one for one in map(statistics.spread, block.pairs.values()) if math.isfinite(one)]
+        if spreads:
+            middles[block.name] = float(np.median(spreads))
+    ends = sorted(middles, key=lambda name: middles[name])
+    return {
+        "comparisons": comparisons,
+        "effect": effect,
+        "percent": 100 * statistics.POWER,
+        "ends": [(name, math.exp(-effect * middles[name]), math.exp(effect * middles[name])) for name in ends],
+        "off": sum(one.standing == "unclear" and not one.ratio.low <= 1 <= one.ratio.high for one in known if one.ratio),
+        "moved": moved_by_plateaus(found),
+        "all": len(known),
+    }
+
+
+def moved_by_plateaus(found: Sequence[Block]) -> int:
+    """Return how many verdicts would be others if seeds were compared by their plateaus, and not by their last figures."""
+    moved = 0
+    for block in found:
+        pairs = [(one.plateaus, block.base.plateaus) for one in block.fixed]
+        values = [*map(statistics.p_of, pairs), *[1.0] * (block.comparisons - len(pairs))]
+        for one, pair, p in zip(block.fixed, pairs, holm(values), strict=False):
+            ratio, improvement = float(statistics.ratio([pair])), float(statistics.improvement([pair]))
+            moved += standing(ratio, improvement, p) != one.standing
+    return moved
