@@ -12,7 +12,7 @@ from ganexp.cli.ready import READY
 from ganexp.config.defaults import option_files
 
 TASKS = {
-    "grid": "draw a grid of samples; of each class a row, if there are few, which --n fills",
+    "grid": "draw a grid of samples, with a row for each class if there are few; --n is rounded up to full columns",
     "images": "write samples to files",
     "film": "walk from sample to sample through latent space",
     "neighbours": "draw samples beside the training images that are nearest to them",
@@ -110,7 +110,7 @@ def evaluate(parser: ArgumentParser) -> None:
         "--standing",
         type=int,
         metavar="N",
-        help="batches that batch norm's statistics are computed anew from; the run's own number by default",
+        help="recompute batch norm's statistics from N batches first (standing statistics); the run's own number by default",
     )
     images = parser.add_argument_group("folders of images")
     images.add_argument("--dataset", help="what they are compared with, such as mnist; without it, the places are runs")
@@ -135,7 +135,7 @@ def evaluate(parser: ArgumentParser) -> None:
         action="extend",
         nargs="*",
         default=[],
-        help="modules besides ganexp's whose code the run may name; none by default",
+        help="modules, besides ganexp's own, whose code the run's configuration may import and run; none by default",
     )
     parser.add_argument(
         "--output",
@@ -192,22 +192,22 @@ def sample(parser: ArgumentParser) -> None:
         "--truncation", type=float, help="bound of latents, or ψ of StyleGAN2: more typical samples; none by default"
     )
     which.add_argument(
-        "--plain-weights", action="store_true", help="those of the generator itself; averaged ones by default, if there are any"
+        "--plain-weights", action="store_true", help="weights as trained; their average by default, if the run has one"
     )
     which.add_argument(
         "--standing",
         type=_positive,
         default=0,
         metavar="N",
-        help="batches that batch norm's statistics are computed anew from, or 0 to keep those of training",
+        help="recompute batch norm's statistics from N batches first (standing statistics), or 0 to keep those of training",
     )
     guided = parser.add_argument_group("by the discriminator")
     guided.add_argument(
-        "--method", choices=["rejection", "langevin"], help="D decides which latents are taken; none by default: all are"
+        "--method", choices=["rejection", "langevin"], help="choose latents by D's scores; by default all are taken as drawn"
     )
-    guided.add_argument("--percentile", type=float, help="of rejection: keep more, such as 80; exact by default")
-    guided.add_argument("--steps", type=_positive, default=100, help="how many, of langevin")
-    guided.add_argument("--step-size", type=float, default=0.01, help="how long, of langevin")
+    guided.add_argument("--percentile", type=float, help="for rejection: a value such as 80 accepts more; exact by default")
+    guided.add_argument("--steps", type=_positive, default=100, help="for langevin: number of steps")
+    guided.add_argument("--step-size", type=float, default=0.01, help="for langevin: size of a step")
     parser.add_argument("--with-discriminator", action="store_true", help="--save the discriminator too")
     parser.add_argument(
         "--form", choices=["torchscript", "torch_export", "onnx"], default="torch_export", help="what --export writes"
@@ -243,7 +243,7 @@ def sample(parser: ArgumentParser) -> None:
         action="extend",
         nargs="*",
         default=[],
-        help="modules besides ganexp's whose code the run may name; none by default",
+        help="modules, besides ganexp's own, whose code the run's configuration may import and run; none by default",
     )
     parser.add_argument("--output", type=Path, help="the file or folder of the result; in generated/ beside the run by default")
     parser.add_argument("--overwrite", action="store_true", help="replace what is there")
@@ -255,13 +255,13 @@ def translate(parser: ArgumentParser) -> None:
         ganexp translate outputs/latest path/to/edges --output translated
         ganexp translate outputs/latest horses --output zebras                        # of two directions, from set A to set B
         ganexp translate outputs/latest zebras --output horses --direction b_to_a
-        ganexp translate outputs/latest photos --output painted --size 256            # scaled and cut, as in training
+        ganexp translate outputs/latest photos --output painted --size 256            # resized and cropped, as in training
 
     The run's data gave its generator sources, and the images are such sources: edges for a run that has learnt from edges,
     small images for one that makes them larger. They are read as dataset=image_folder reads images (colour or grey as in
     training, 16 bits, transparency over white, turned as EXIF says), in a folder or zip archive, at any depth, and stay in
-    their own size. U-Nets take sides that 2^depth divides, resnet_translator those that 4 divides: other images are continued
-    at the right and below, and the results cut. What is made of a/b.jpg is a/b.png.
+    their own size. U-Nets take sides that 2^depth divides, resnet_translator those that 4 divides: other images are padded at
+    the right and bottom, and the results cropped. The result of a/b.jpg is a/b.png.
     """
     parser.add_argument(
         "run",
@@ -276,11 +276,11 @@ def translate(parser: ArgumentParser) -> None:
         type=_positive,
         action="extend",
         nargs="+",
-        help="side, or height and width, that images are scaled and cut to; their own by default",
+        help="side, or height and width, that images are resized and cropped to; their own by default",
     )
     parser.add_argument("--label", help="the class of all, by number or name, which a conditional translator needs")
     parser.add_argument(
-        "--plain-weights", action="store_true", help="those of the generator itself; averaged ones by default, if there are any"
+        "--plain-weights", action="store_true", help="weights as trained; their average by default, if the run has one"
     )
     parser.add_argument("--batch-size", type=_positive, default=16, help="images of one size that are translated at once")
     parser.add_argument("--device", default="cpu", help="cpu, cuda or cuda:N")
@@ -289,7 +289,7 @@ def translate(parser: ArgumentParser) -> None:
         action="extend",
         nargs="*",
         default=[],
-        help="modules besides ganexp's whose code the run may name; none by default",
+        help="modules, besides ganexp's own, whose code the run's configuration may import and run; none by default",
     )
     parser.add_argument("--overwrite", action="store_true", help="write into a folder that holds something already")
 
@@ -315,14 +315,14 @@ def push(parser: ArgumentParser) -> None:
     parser.add_argument("--message", default="Add a generator", help="what the commit says")
     parser.add_argument("--with-discriminator", action="store_true", help="publish it too, for ganexp.load_discriminator")
     parser.add_argument(
-        "--plain-weights", action="store_true", help="those of the generator itself; averaged ones by default, if there are any"
+        "--plain-weights", action="store_true", help="weights as trained; their average by default, if the run has one"
     )
     parser.add_argument(
         "--trust",
         action="extend",
         nargs="*",
         default=[],
-        help="modules besides ganexp's whose code the run may name; none by default",
+        help="modules, besides ganexp's own, whose code the run's configuration may import and run; none by default",
     )
 
 
@@ -347,7 +347,7 @@ def average(parser: ArgumentParser) -> None:
         action="extend",
         nargs="*",
         default=[],
-        help="modules besides ganexp's whose code the run may name; none by default",
+        help="modules, besides ganexp's own, whose code the run's configuration may import and run; none by default",
     )
     parser.add_argument("--overwrite", action="store_true", help="replace what is there")
 
@@ -392,7 +392,7 @@ def dynamics(parser: ArgumentParser) -> None:
         action="extend",
         nargs="*",
         default=[],
-        help="modules besides ganexp's whose code the run may name; none by default",
+        help="modules, besides ganexp's own, whose code the run's configuration may import and run; none by default",
     )
     parser.add_argument("--output", type=Path, help="the page; dynamics.html in the run's folder by default")
 
@@ -407,7 +407,7 @@ def features(parser: ArgumentParser) -> None:
         "overrides", nargs="*", default=[], help="settings as for training, such as data_root=/path dataset.image_size=64"
     )
     parser.add_argument(
-        "--epochs", type=_positive, help="passes through the data; by default those of 45,000 to 180,000 images"
+        "--epochs", type=_positive, help="passes through the data; by default enough to look at 45,000 to 180,000 images"
     )
     parser.add_argument("--device", default="auto", help="cpu, cuda or cuda:N; auto is a GPU if there is one")
 

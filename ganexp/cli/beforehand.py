@@ -253,7 +253,8 @@ def average_of(options: Namespace, width: float) -> tuple[list[Path], int, Path]
     folder = RunFolder(options.run)
     paths = [one for one in folder.numbered if options.iteration is None or iteration_of(one) <= options.iteration]
     if not paths:
-        raise UserError(f"{folder.path} has no checkpoint up to there: one of each iteration is kept by keep_checkpoints=…")
+        upto = "" if options.iteration is None else f" at or before iteration {options.iteration}"
+        raise UserError(f"{folder.path} has no checkpoint{upto}: train with a keep_checkpoints that keeps all of them")
     iteration = options.iteration or iteration_of(paths[-1])
     if iteration > (end := iteration_of(folder.numbered[-1])):
         raise UserError(f"--iteration={iteration} lies beyond the run's last checkpoint, at {end}: lower it")

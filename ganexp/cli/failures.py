@@ -62,7 +62,7 @@ def meaning(error: Exception, folder: Path | None = None) -> str | None:
         remedy = "" if ":" in str(error.strerror) else "; name another place"
         return f"{error.filename} cannot be written: {error.strerror}{remedy}."
     if isinstance(error, BrokenPipeError):
-        return "Nobody reads what is printed any more; what was written is kept."
+        return "The output is no longer read (broken pipe); files already written are kept."
     if isinstance(error, MemoryError):
         return OUT_OF_MEMORY.format(_about_memory(error), goes_on)
     if sys.modules.get("torch") and (said := _of_torch(error, goes_on)):

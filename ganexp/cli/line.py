@@ -69,8 +69,8 @@ def read(arguments: Sequence[str]) -> Line:
     for one in unknown:
         key, _, value = one.lstrip("-").partition("=")
         raise UserError(
-            f"{one} is no option: keys are written without hyphens, here {key}={value or '…'}, for which the command of a "
-            "W&B sweep has ${args_no_hyphens} in place of ${args}."
+            f"{one} is not an option: write keys without hyphens, as {key}={value or '…'}. In the command of a W&B sweep, use "
+            "${args_no_hyphens} in place of ${args}."
         )
     return Line(tuple(options.words), options.multirun, options.config_dir, options.config_path, options.config_name)
 

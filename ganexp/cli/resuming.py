@@ -47,7 +47,8 @@ def resumed(line: Line, name: str) -> Asked:
     checkpoint = find_checkpoint(name)
     recorded = runs.read_document(RunFolder.of_checkpoint(checkpoint).config)
     if not recorded:
-        raise UserError(f"resume={name}: its configuration is not in {RunFolder.of_checkpoint(checkpoint).config}.")
+        config = RunFolder.of_checkpoint(checkpoint).config
+        raise UserError(f"resume={name}: {config} is missing or broken: restore it, or begin a new run, init_from={name}.")
     chosen = [key_of(word) for word in line.words if key_of(word) in GROUPS and effect_of(key_of(word)) != "training"]
     to_compose = tuple(word for word in line.words if _is_composed(word, chosen))
     asked = composed(replace(line, words=to_compose))  # what is said to Hydra, and lists that are chosen anew

@@ -117,7 +117,8 @@ def end(folder: Path) -> None:
     states = {number: run.state for number, run in found.jobs.items()}
     failed = [str(number) for number, ending in states.items() if ending not in ("finished", "skipped")]
     if failed:
-        raise UserError(f"job {', '.join(failed)} failed; its train.log says why.")
+        jobs, whose = ("job", "its") if len(failed) == 1 else ("jobs", "their")
+        raise UserError(f"{jobs} {', '.join(failed)} did not finish; the table and {whose} train.log say why.")
     if "finished" not in states.values():
         raise UserError("every job was skipped; the table says why.")
 

@@ -182,7 +182,7 @@ def notes(rankings: Sequence[Ranking]) -> list[str]:
     standings, lost = {place.standing for place in places}, [run for place in places for run in place.lost]
     told = ["* best mean"] if "best" in standings else []
     told += ["* equal means, none of which is the best"] if "tied" in standings else []
-    told += ["= not distinguishable from it at 5 %"] if "not distinguishable" in standings else []
+    told += ["= not distinguishable from the best at 5 %"] if "not distinguishable" in standings else []
     told += ["? not tested, since it or the best has one seed"] if "untested" in standings else []
     said = [f"{'; '.join(told)}."] if told else []
     said += [f"{note[:1].upper()}{note[1:]}." for note in dict.fromkeys(ranking.note for ranking in rankings) if note]
@@ -191,7 +191,7 @@ def notes(rankings: Sequence[Ranking]) -> list[str]:
         interval = "[low, high]: 95 % interval of the mean over seeds, by bootstrap"
         if few <= max(COVERED):
             covered = COVERED[max(n for n in COVERED if n <= few)]
-            interval += f"; of so few it is too narrow, and with {few} normal ones holds the true mean in at least {covered} %"
+            interval += f"; too narrow for so few: with {few} normal values it covers the true mean in at least {covered} %"
         said.append(f"{interval}.")
     if any(place.p is not None for place in places):
         said.append(

@@ -58,7 +58,8 @@ def try_networks(choices: Choices, facts: Facts, generator: nn.Module, discrimin
     cannot = f"{of_g} cannot run on latents of latent_dim={config.latent_dim}"
     remedy = "choose another latent_dim or another generator"
     if facts.source_shape:
-        cannot, remedy = f"{of_g} cannot run on sources of shape {facts.source_shape}, as those of {dataset}", "choose another"
+        cannot = f"{of_g} cannot run on sources of shape {facts.source_shape}, as those of {dataset}"
+        remedy = "choose another generator or other data"
     try:
         fake, of_fake = counted(generator, given, *conditions)
         if fake.shape[1:] == shape:

@@ -171,7 +171,7 @@ class EvaluationPlan:
         for one, other in itertools.combinations(asked, 2):
             if _key_of(one) == _key_of(other):
                 raise UserError(
-                    f"evaluation.features={one},{other} have one name, {_key_of(one)}, in the keys of figures: rename a file."
+                    f"evaluation.features={one},{other} would both be logged as {_key_of(one)}: rename one of the files."
                 )
         of_images = [one for one in asked if one != "raw"]
         if of_images and len(self.dataset.shape) != 3 and self.sees_features:
@@ -261,10 +261,10 @@ class EvaluationPlan:
             chosen = self.config.evaluation.features != AUTO  # which takes raw instead
             if path and not path.is_file() and not self.lacks_classifier and chosen:
                 if asked == "classifier":
-                    remedy = "they can be trained on images of two classes or more, so choose inception, raw or a file"
+                    remedy = "a classifier needs images of two classes or more, so choose inception, raw or a file"
                 else:
                     remedy = "choose classifier, inception, raw, or a file that is there"
-                said.append(f"evaluation.features={asked} are not there, in {path}: {remedy}.")
+                said.append(f"evaluation.features={asked} needs the file {path}, which does not exist: {remedy}.")
         for library in sorted({measure.library for measure in self.measures.values()} - {""}):
             try:
                 needed(library)
@@ -472,5 +472,5 @@ def _measures(offered: Sequence[Choice], config: Config, run: Facts) -> dict[str
         choices[name].ask(made[name].check, run)
         for key in made[name].keys:
             if of.setdefault(key, name) != name:
-                raise UserError(f"measure.{name} has a key of measure.{of[key]}, {key}: leave one of them out.")
+                raise UserError(f"measure.{name} and measure.{of[key]} are both logged as {key}: leave one of them out.")
     return {name: made[name] for name in names}

@@ -158,21 +158,21 @@ def load_pair(
     """
     trained = load(place, trust=trust, device=device, averaged=averaged, standing=standing)
     if trained.source_shape:
-        raise UserError("sampling by D chooses latents, and a translator has none: leave --method out, and call it on sources")
+        raise UserError("--method chooses latents by D's scores, and a translator has no latents: leave --method out")
     settings = trained.origin.settings
     loss = choose("loss", settings["loss"], trust).make()
     if not loss.log_ratio:
         raise UserError(
-            f"loss={name_of(settings['loss'])} has scores that are no logits of being real, which sampling by D "
-            "needs: train with loss=nonsaturating, minimax or rpgan."
+            f"loss={name_of(settings['loss'])} does not train D's scores to be logits, which --method needs: train with "
+            "loss=nonsaturating, minimax or rpgan."
         )
     if settings.get("pack", 1) != 1:
         raise UserError(f"pack={settings['pack']} has the discriminator score several samples at once: train with pack=1.")
     discriminator = load_discriminator(place, trust=trust, device=device, averaged=averaged)
     if declared(discriminator).maps:
         raise UserError(
-            f"discriminator={name_of(settings['discriminator'])} scores places of a sample, and sampling by D needs one score "
-            "of each: train with discriminator=dcgan."
+            f"discriminator={name_of(settings['discriminator'])} returns a map of scores, and --method needs one score per "
+            "sample: train with discriminator=dcgan."
         )
     return trained, discriminator
 

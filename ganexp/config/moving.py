@@ -161,7 +161,9 @@ def _movable(choices: Choices, key: str, move: Move) -> Movable:
         raise UserError(f"moving.{key} is a learning rate, which schedule= moves: choose schedule=cosine and schedule.final.")
     found = [_number(key, one, name, index) for one in named]
     if len(set(found)) > 1:
-        raise UserError(f"moving.{key} is another number for each network: move that of optimizer.d and of optimizer.g.")
+        own = key.removeprefix(f"{group}.")
+        pair = f"moving.optimizer.d.{own} and moving.optimizer.g.{own}"
+        raise UserError(f"moving.{key} would begin at different values for D and G: set {pair} instead.")
     return Movable(found[0], group, name, int(index) if index else None, move)
 
 

@@ -45,7 +45,7 @@ def loaded(path: Path, values: dict[str, Any]) -> State:
     if iteration > values["iterations"] or (iteration == values["iterations"] and ended):
         spent = _rates(state).get("end", iteration + 1) <= iteration and _final(values.get("schedule", {})) == 0
         more = f"iterations={2 * iteration}" + f" schedule.end={2 * iteration}" * spent
-        raise UserError(f"resume: {path} has all of its {iteration} iterations: give it more, {more}.")
+        raise UserError(f"resume: {path} has finished its {iteration} iterations: to train on, raise them, as by {more}.")
     _move_end(path, state, values)
     _know_best(state, values, RunFolder.of_checkpoint(path).best)
     return state

@@ -182,7 +182,7 @@ def held_out_of(dataset: Dataset, classes: int, n: int, machine: execution.Machi
         read = _by_index(others, data, classes, machine)
         return read(torch.randperm(len(data), generator=stream(0, "held-out samples"))[:n].tolist())  # type: ignore[arg-type]
     except (OSError, ValueError) as error:
-        log.warning("There is no accuracy on held-out images: %s.", error)
+        log.warning("accuracy/held_out is not logged, since the held-out images cannot be read: %s.", error)
         return None
 
 

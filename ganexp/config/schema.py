@@ -74,7 +74,7 @@ def unknown_feature(features: Any) -> str:
     asked = [str(one) for one in (features if isinstance(features, list) else [features])]
     unknown = next((one for one in asked if one not in FEATURE_NAMES and one not in files_among(asked)), "")
     names = ", ".join(FEATURE_NAMES)
-    return unknown and f"evaluation.features={unknown} are unknown: choose from {names}, or a file, as in ./{unknown}."
+    return unknown and f"evaluation.features={unknown} is unknown: choose from {names}, or a file, as in ./{unknown}."
 
 
 def is_code(decoder: Any) -> bool:

@@ -38,7 +38,7 @@ def checked(
     *,
     typed: Collection[str] = (),
     trust: Sequence[str] | str | None = (),
-    remedy: str = "type it again, beside this, if it is your own",
+    remedy: str = "if it is your own setting, type it again on this command line",
 ) -> dict[str, Any]:
     """Return a configuration from outside as plain values, with this machine's `data_root`, or refuse it.
 
@@ -66,7 +66,7 @@ def checked(
         risk = _risk_of(key, value)
         if risk:
             said = printable(f"{key}={shown(value)}")
-            raise UserError(f"{where}: {said}, which it has recorded, could {risk}: {remedy}.")
+            raise UserError(f"{where}: the recorded setting {said} could {risk}: {remedy}.")
     if not _is_among(typed, "data_root"):
         plain["data_root"] = defaults()["data_root"]
     dataset, key = plain.get("dataset"), "dataset.root"
@@ -89,15 +89,15 @@ def is_typed_again(word: str) -> bool:
 def _risk_of(key: str, value: Any) -> str | None:
     """Return the risk of a value that only the user may accept, in words; None if there is none."""
     if "${" in key or (isinstance(value, str) and "${" in value):
-        return "read what it should not, by its interpolation"
+        return "read this machine's environment through its interpolation"
     if _is_among(["evaluation.features"], key) and files_among(value):
         return "run code"
     if re.fullmatch(r"dataset(\.of)*\.decode", key) and (is_code(value) or is_remote(value)):
-        return "run code" if is_code(value) else "fetch something from elsewhere"
+        return "run code" if is_code(value) else "download from the Hugging Face Hub"
     if key.startswith("logger.") and value is not None and not LOGGED.fullmatch(re.sub(r"\.\d+$", "", key)):
         options = options_in("logger", [conf_folder(), *conf_folders()])
         if dict(_leaves({"logger": options})).get(key) != value:
-            return "write elsewhere"
+            return "write outside the run folder"
     return None
 
 

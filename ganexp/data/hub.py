@@ -37,7 +37,7 @@ LABELS_OF_TAR = ("cls", "json.label")
 
 
 class Hub(Dataset):
-    """A split of a set that `datasets.load_dataset` reads, without streaming; images are scaled and cut as by `ImageFolder`.
+    """A split of a set that `datasets.load_dataset` reads, without streaming, with images resized as by `ImageFolder`.
 
     The library downloads a set once, into its own cache (`HF_HOME`); what it has there needs no network. A folder may hold
     images in sub-folders by class, parquet files, tar files in WebDataset's layout, or what `save_to_disk` has written. No code

@@ -26,8 +26,8 @@ class Pairs(Derived):
     """Images, each with a source from a file: two folders with equal names, or pictures that hold both as their halves.
 
     In folders, a source and its sample have the same path below the first folder that holds several things, apart from the
-    extension. Both are read, turned, scaled and cut as in `ImageFolder`, which also says what is held out; since both are cut
-    in the middle, they must be of the same proportions. Where images are mirrored, a pair is mirrored together.
+    extension. Both are read, turned, resized and cropped as in `ImageFolder`, which also says what is held out; since both
+    are cropped around the centre, they must be of the same proportions. Where images are mirrored, a pair is mirrored together.
 
     Args:
         path: A folder or zip archive of pictures that hold both halves, side by side; or `sources` and `targets`.

@@ -103,7 +103,7 @@ class Classifier(nn.Module):
         """Why it cannot judge samples, in words; empty if it can."""
         if self.record.by_chance <= CHANCE:
             return ""
-        return f"knows {self.record.accuracy:.2%} of held-out images, no more than chance explains"
+        return f"is right about {self.record.accuracy:.2%} of held-out images, no more than chance explains"
 
     def forward(self, images: Tensor) -> Extracted:
         """Map `(B, C, H, W)` in [-1, 1] to features `(B, 64)` and logits `(B, K)`.
@@ -249,7 +249,7 @@ def train_and_store(path: Path, dataset: Dataset, name: str, *, epochs: int | No
     epochs = epochs or epochs_for(len(images))
     classifier = train(images, labels, name, epochs=epochs, device=device, classes=dataset.classes, most=most)
     classifier.save(path)
-    said = classifier.ignorance or f"knows {classifier.record.accuracy:.2%} of held-out images"
+    said = classifier.ignorance or f"is right about {classifier.record.accuracy:.2%} of held-out images"
     return (
         f"The classifier of {name} {said}, after {epochs} epochs in "
         f"{time.perf_counter() - began:.0f} s: {path}, checksum {classifier.checksum}."

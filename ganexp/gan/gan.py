@@ -355,7 +355,7 @@ class GAN:
             raise ValueError("this strategy differentiates gradients, which accumulate cannot: choose accumulate=1")
         if self.balance.rescales:
             raise ValueError(
-                "this strategy differentiates gradients, and a balance makes G's loss and terms a field without a potential: "
+                "this strategy differentiates gradients, and those that a balance rescales are not the gradient of any loss: "
                 "choose balance=none, or strategy=joint"
             )
         with self.phase("d"):

@@ -29,12 +29,14 @@ DIAGNOSTICS = {
 }
 """Diagnostics of collapse and over-fitting, in the rows that have a grid of samples."""
 SPECTRUM = {
-    "dynamics/smallest_real": Scalar("smallest real part of the game's eigenvalues; below 0 the game does not attract here"),
+    "dynamics/smallest_real": Scalar(
+        "smallest real part of the eigenvalues of the game's Jacobian; below 0, this point repels"
+    ),
     "dynamics/rotation": Scalar("imaginary part of the eigenvalue of largest modulus, over its modulus"),
-    "dynamics/d_smallest": Scalar("smallest eigenvalue of the Hessian of D's loss for D's weights"),
-    "dynamics/d_largest": Scalar("largest eigenvalue of the Hessian of D's loss for D's weights"),
-    "dynamics/g_smallest": Scalar("smallest eigenvalue of the Hessian of G's loss for G's weights"),
-    "dynamics/g_largest": Scalar("largest eigenvalue of the Hessian of G's loss for G's weights"),
+    "dynamics/d_smallest": Scalar("smallest eigenvalue of the Hessian of D's loss with respect to D's weights"),
+    "dynamics/d_largest": Scalar("largest eigenvalue of the Hessian of D's loss with respect to D's weights"),
+    "dynamics/g_smallest": Scalar("smallest eigenvalue of the Hessian of G's loss with respect to G's weights"),
+    "dynamics/g_largest": Scalar("largest eigenvalue of the Hessian of G's loss with respect to G's weights"),
 }
 """In runs with `dynamics.every`, which also log the eigenvalues: `dynamics/real_1`, `dynamics/imag_1` and so on."""
 

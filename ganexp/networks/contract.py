@@ -134,8 +134,8 @@ def check(network: nn.Module, run: Facts) -> None:
             )
         if isinstance(module, _BatchNorm) and type(module).forward not in (_BatchNorm.forward, nn.SyncBatchNorm.forward):
             raise Misfit(
-                f"has a {type(module).__name__}, a batch norm with a forward of its own, in place of which {run.processes} "
-                "processes would run the usual one: let it hold an nn.BatchNorm2d, or start one process"
+                f"has a {type(module).__name__}, a subclass of batch norm that overrides forward(), which {run.processes} "
+                "processes would bypass: use a module that contains an nn.BatchNorm2d, or start one process"
             )
         if isinstance(module, MinibatchDeviation) and (torn := [key for key in shares if shares[key] % module.group]):
             raise Misfit(

@@ -400,5 +400,5 @@ def refuse_sizes(shape: tuple[int, ...], patch: int, width: int, heads: int, *, 
         raise Misfit(f"has patch={patch}, which should divide the sides, {shape[1]}×{shape[2]}", patch=fitting)
     unit = math.lcm(4, 4 * heads if rotated else heads)
     if width % unit:
-        why = f"of {heads} heads, each a multiple of 4 long for positions=rope" if rotated else f"of 4, and of {heads} heads"
+        why = f"of {unit}, for heads={heads} and positions=rope" if rotated else f"of {unit}, for heads={heads}"
         raise Misfit(f"has width={width}, which should be a multiple {why}", width=unit * -(-width // unit))

@@ -102,7 +102,8 @@ class Ending(Moving):
     def check(self, run: Facts) -> None:
         if self.final == 0 and self.end < run.iterations:
             run.warn(
-                f"leaves learning rates at 0 from iteration {self.end} of {run.iterations} on: raise end, or final above 0"
+                f"leaves learning rates at 0 from iteration {self.end} of {run.iterations} on: raise schedule.end, or set "
+                "schedule.final above 0"
             )
 
     def between(self, t: int, start: float, final: float) -> float:

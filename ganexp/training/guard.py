@@ -63,7 +63,8 @@ class Guard:
             log.warning("%s Back to iteration %d, with other %s.", said, run.iteration, others)
         else:
             kept = f"The last good checkpoint is {last}. " if last else ""
-            raise Diverged(f"{said} {kept}Try a lower optimizer.lr, penalty=gradient_penalty, or on_divergence=rollback.")
+            others = "" if self.on_divergence == "rollback" else ", or on_divergence=rollback"
+            raise Diverged(f"{said} {kept}Try a lower optimizer.lr, or penalty=[gradient_penalty]{others}.")
         return False
 
     def _roll_back(self, run: Run, last: Path) -> None:

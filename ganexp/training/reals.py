@@ -148,8 +148,8 @@ class Reals:
         if self.passes_once and batches < self.batches:
             raise ValueError("reals is an iterator, which cannot go back")
         log.warning(
-            "%s has no seek, so %d batches are drawn and left out: the run is the undisturbed one if they come in the same "
-            "order as then.",
+            "%s has no seek() method, so %d batches are drawn and discarded: the resumed run equals an uninterrupted "
+            "one only if batches come in the same order as before.",
             type(self.source).__name__,
             batches,
         )

@@ -110,7 +110,7 @@ def _unlike(recorder: Recorder, story: Story, updates: Sequence[Update], rule: R
     if any(
         "spectral" in type(hook).__name__.lower() for copied in recorder.snapshots.copies.values() for hook in _attached(copied)
     ):
-        return "spectral norm moves with each pass"
+        return "spectral norm changes its power-iteration vectors in every forward pass"
     if {*rule.wrappers} - {"topk"}:
         return f"{' and '.join(rule.wrappers)} would have to be run, too"
     for one in updates:

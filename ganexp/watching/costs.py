@@ -69,7 +69,7 @@ def costs(story: Story, events: Sequence[Event]) -> list[PassCost]:
             if one.player.role == "G":
                 if one.latents in known and known[one.latents].network is one.network:
                     wasted = one.operations
-                    remark = "the same fakes are generated twice; detach generates them once"
+                    remark = "the same fakes are generated twice; strategy=detach generates them once"
                 known.setdefault(one.latents, one)
             letter = one.player.role if one.player.role != "D" else "f" if story.is_fake(one) else "r"
             rows.append(PassCost(letter, one.place, one.ms, one.operations, kept, wasted, remark))
@@ -79,7 +79,8 @@ def costs(story: Story, events: Sequence[Event]) -> list[PassCost]:
             if idle and one.number in used:
                 who = " and ".join(sorted(idle))
                 wasted = sum(_of_no_use(story, story.passes[n], idle) for n in one.of if n in story.passes)
-                remark = f"gradients of {who} that are thrown away; loss.backward(inputs=[*network.parameters()]) spares them"
+                instead = "loss.backward(inputs=[*network.parameters()]), with the network that is to step, avoids them"
+                remark = f"gradients of {who} that are thrown away; {instead}"
             rows.append(
                 PassCost(
                     "b" + "".join(sorted({story.players[n].role for n in one.wrote})),

@@ -66,8 +66,8 @@ def _no_graph(story: Story, one: Gradient) -> Fault:
     last = [p for p in before if p.number in one.of] or before
     if last and last[-1].player.role == "D" and last[-1].frozen:
         return _frozen(last[-1])
-    effect = "nothing that this loss depends on wants a gradient, as its samples are detached or were made under no_grad"
-    return Fault("no_graph", one.place, effect, "score samples that are attached to the network that is to learn")
+    effect = "nothing that this loss depends on requires grad, as its samples are detached or were made under no_grad"
+    return Fault("no_graph", one.place, effect, "score samples whose graph leads to the network that is to learn")
 
 
 def _frozen(one: NetworkPass) -> Fault:
@@ -86,8 +86,8 @@ def _along_the_other(story: Story, updates: Sequence[Update]) -> Iterator[Fault]
             continue
         if own:
             source = story.gradients[min(foreign)]
-            wrote = f"whose backward pass at {source.place} wrote into {one.role}'s gradients"
-            effect = f"{one.role} moves along {other}'s loss too, {wrote}"
+            wrote = f"whose backward pass at {source.place} left gradients in {one.role}'s .grad"
+            effect = f"{one.role}'s step also follows the gradient of {other}'s loss, {wrote}"
             remedy = f"call optimizer_{one.role}.zero_grad() just before the backward pass of {one.role}'s own loss"
             yield Fault("other_loss", one.step.place, effect, remedy)
         elif len(foreign) > 1 and any(u.role == other and u.step.along == one.step.along for u in updates):
@@ -139,7 +139,7 @@ def _used_again(story: Story) -> Iterator[Fault]:
         fresh = {n for n in one.along if not story.gradients[n].functional} - before
         again = {n for n in one.along & before if not story.gradients[n].functional}
         if again and fresh:
-            effect = f"{one.player.role} moves again along a gradient that it has moved along before"
+            effect = f"{one.player.role}'s step uses a gradient of an earlier step again, as it was not cleared"
             yield Fault("stale", one.place, effect, "call zero_grad() of its optimiser before its backward pass")
         before |= one.along
 
@@ -147,8 +147,8 @@ def _used_again(story: Story) -> Iterator[Fault]:
 def _not_finite(story: Story) -> Iterator[Fault]:
     for one in story.steps:
         if not one.finite:
-            effect = f"{one.player.role}'s gradient is not finite, and its weights are lost with this step"
-            yield Fault("not_finite", one.place, effect, "look for log(0), a square root at 0, or a rate that is too high")
+            effect = f"{one.player.role}'s gradient has NaN or infinite values, and this step puts them into its weights"
+            yield Fault("not_finite", one.place, effect, "look for log(0), sqrt at 0, or a learning rate that is too high")
 
 
 def _latents(story: Story, updates: Sequence[Update]) -> Iterator[Fault]:
@@ -163,7 +163,7 @@ def _latents(story: Story, updates: Sequence[Update]) -> Iterator[Fault]:
             ):
                 first, _ = seen.setdefault(one.latents, (number, one))
                 if first != number:
-                    effect = "G is given the latents of an earlier iteration again, so that it learns few samples by heart"
+                    effect = "G is given the latents of an earlier iteration again, so that it learns samples of these few only"
                     yield Fault("same_latents", one.place, effect, "draw new latents in each iteration: z = torch.randn(…)")
 
 
@@ -217,7 +217,7 @@ def _penalties(story: Story) -> Iterator[Fault]:
     for one in story.gradients.values():
         constant = one.functional and not one.second and one.number in used and not story.by_weights(one)
         if constant and any(story.passes[n].player.role == "D" for n in one.of if n in story.passes):
-            effect = "a penalty on gradients is a constant, as they are taken without their graph, so that it moves nothing"
+            effect = "the gradient penalty has no effect, as torch.autograd.grad keeps no graph without create_graph=True"
             yield Fault("detached_penalty", one.place, effect, "add create_graph=True to torch.autograd.grad")
 
 
@@ -231,7 +231,7 @@ def _same_way(story: Story, updates: Sequence[Update]) -> Iterator[Fault]:
             continue
         if float(real.mean()) * float(of_d.mean()) < 0 and _cosine(of_d, of_g) > 0.95:
             effect = "G's loss pulls the scores of fakes the same way as D's, so that G helps D"
-            yield Fault("same_way", g.gradients[-1].place, effect, "turn the sign of G's loss, or its targets")
+            yield Fault("same_way", g.gradients[-1].place, effect, "flip the sign of G's loss, or swap its target labels")
 
 
 def _wanted(passes: Sequence[NetworkPass], update: Update) -> Tensor | None:

@@ -24,7 +24,7 @@ def _rule(seen: Mapping[str, Any]) -> list[str]:
     else:
         near = f"; the nearest is {seen['nearest']}" if seen["nearest"] else ""
         near += f", as {', '.join(seen['candidates'])} do" if seen["candidates"] else ""
-        lines = [f"  rule    no name is given: {seen['why']}{near}"]
+        lines = [f"  rule    not identified: {seen['why']}{near}"]
     lines += [f"          {seen['checked']}"] * bool(seen["checked"])
     return lines + [f"          {one}'s weights are averaged in a further copy: see average=ema" for one in seen["averaged"]]
 
@@ -59,7 +59,8 @@ def _counted(seen: Mapping[str, Any]) -> list[str]:
 
 def _wait(one: Mapping[str, Any]) -> str:
     often = "in each iteration" if one["per_iteration"] == 1 else f"{one['per_iteration']:.2g} times per iteration"
-    return f"{one['place']}: the host reads a value here {often}, for which it waits on a GPU; read it less often"
+    read = ".item(), .cpu() or float() reads a value here"
+    return f"{one['place']}: {read} {often}, for which the CPU waits if it is on a GPU; read it less often"
 
 
 def short(count: float) -> str:

@@ -114,7 +114,7 @@ class WatchedLoop:
             if self.difference is not None:
                 self._weigh()
         elif self.found.name:
-            self.checked = "not checked: told by the trace"
+            self.checked = "not checked by running it again: the trace alone tells the rule"
         if self.found.candidates and not wrong:
             self._tell_apart(turns)
 
@@ -127,11 +127,11 @@ class WatchedLoop:
         if len(alike) == 1:
             self.found.name, self.difference = next(iter(alike.items()))
             self.checked = (
-                f"checked: with default settings, from the same weights and batches, its updates of {len(turns[:2])} "
-                f"iterations differ by {self.difference:.1g} of their size"
+                f"checked: ganexp's {self.found.name} with its default settings, on the same weights and batches, makes the "
+                f"updates of {len(turns[:2])} iterations to within {self.difference:.1g} of their size"
             )
         elif not self.found.name:
-            self.checked = f"not told apart: {why}"
+            self.checked = f"not told apart, though several strategies fit the trace: {why}"
 
     def _weigh(self) -> None:
         """Drop the name if the named strategy makes other updates."""
@@ -140,7 +140,8 @@ class WatchedLoop:
         limit = max(CLOSE.get(one, 0.1) for one in dtypes)
         if self.difference <= limit:
             self.checked = (
-                f"checked: from the same weights and batches, its updates differ by {self.difference:.1g} of their size"
+                f"checked: ganexp's {self.found.name}, on the same weights and batches, makes these updates to within "
+                f"{self.difference:.1g} of their size"
             )
             return
         why = f"its updates from the same weights and batches differ by {self.difference:.1g} of their size"

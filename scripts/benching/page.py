@@ -16,7 +16,7 @@ import numpy as np
 from benching import again, contenders, figures, ordering, statistics, tuning, verdicts
 from benching.checks import NEXT_BEST, TRIED
 from benching.power import power
-from benching.results import CHOICE_SEEDS, FINALISTS, Arm, Results
+from benching.results import CHOICE_SEEDS, FINALISTS, Results
 from benching.rules import KNOWN, RULES
 from benching.running import JUDGEMENTS
 from benching.schedule import SEEDS
@@ -202,25 +202,21 @@ def _not_begun(results: Results) -> list[Workload]:
 
 
 def _workloads(results: Results) -> list[dict[str, Any]]:
-    """Return how many runs of each workload that was begun there are, and how many are wanted, by optimiser."""
+    """Return how many runs of the bench's own rules there are on each workload that was begun, and how many are wanted."""
     left_out, rows = _not_begun(results), []
     for workload in (one for one in WORKLOADS.values() if one not in left_out and not one.of_order):
         runs = {}
         for division in DIVISIONS:
             misfits = [rule for of, rule in results.misfits(workload.key) if of == division]
-            fitting = [one for one in KNOWN if one not in misfits]
             numbers = results.numbers(workload.key, division)
-            arms = [results.arms[workload.key, division, rule] for rule in fitting]
-            done = sum(sum(number in arm.tuning for number in numbers) + _tested(arm, numbers) for arm in arms)
-            runs[division] = (done, len(fitting) * (len(numbers) + SEEDS))
+            done = wanted = 0
+            for arm in (results.arms[workload.key, division, rule] for rule in RULES if rule not in misfits):
+                tuned, chosen = sum(number in arm.tuning for number in numbers), arm.chosen(numbers)
+                done += tuned + (min(SEEDS, len(arm.seeds(chosen.point))) if chosen else 0)
+                wanted += len(numbers) + (SEEDS if chosen or tuned < len(numbers) else 0)
+            runs[division] = (done, wanted)
         rows.append({"workload": workload, "runs": runs})
     return rows
-
-
-def _tested(arm: Arm, points: Sequence[int]) -> int:
-    """Return how many of the wanted test runs there are of the best of these points."""
-    chosen = arm.chosen(points)
-    return min(SEEDS, len(arm.seeds(chosen.point))) if chosen else 0
 
 
 def _machines(results: Results) -> dict[str, list[str]]:

@@ -48,7 +48,8 @@ def began_eight_times_faster(
         "\nOne way to see a factor that is not there: in a fresh process, time one strategy and then the other. The first "
         f"pays for loading data, starting threads and warming caches (medians over {cold_starts} processes for each order, "
         f"both orders pooled, so that what is left is due to going first):\n\n{table(rows)}\n"
-        f"That explains a factor of {cold[1].middle:.2g}. A GPU whose memory is almost full was not tried."
+        f"So going first makes a factor of at most about {cold[1].high:.2g}, far from 8. A GPU whose memory is "
+        "almost full was not tried."
     )
     return finding
 

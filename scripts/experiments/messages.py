@@ -57,9 +57,9 @@ def scores_kept_over_a_step() -> Finding:
     from_old, from_new = _what_it_would_be_without_the_check()
     unchecked = (
         "Before version 1.5 an optimiser's step escaped PyTorch's check of modified tensors. Stepping D behind its back "
-        f"(through `.data`, one SGD step at rate {RATE:g}) shows what G was trained by then: a gradient that lies "
+        f"(through `.data`, one SGD step at rate {RATE:g}) shows what G learnt from in those versions: a gradient that lies "
         f"{from_old:.1%} off the one at D's old weights (what `joint` takes) and {from_new:.1%} off the one at D's new weights "
-        "(what `detach` takes), without a word: activations of the one D met the weights of the other."
+        "(what `detach` takes), without an error: activations of the old D were combined with weights of the new one."
     )
     return Finding(
         "Keeping D's scores with `retain_graph=True`, stepping D, then back-propagating G's loss through them works.",
@@ -83,7 +83,8 @@ def scores_of_a_detached_batch() -> Finding:
     return Finding(
         "Feeding D a detached batch, and then back-propagating G's loss through *those* scores, trains G.",
         Verdict.CONFIRMED if reached else Verdict.REFUTED,
-        f"{reached} of G's {len(gradients)} parameters got a gradient; PyTorch raises no error, and an optimiser skips those.",
+        f"{reached} of G's {len(gradients)} parameters got a gradient; PyTorch raises no error, and an optimiser skips "
+        "parameters without one.",
         CODE.format(code=code, answer=gradients),
     )
 

@@ -80,7 +80,7 @@ def g_first_is_a_step_behind(
         data += outcome.rows
         strict = behind(outcome, 1 - (1 - CONFIDENCE) / len(studies))
         verdicts |= {(study.name, how): at_least(0, difference) for how, difference in strict.items()}
-        differences = [{"`g_first` less `detach`": how, outcome.figure: gap} for how, gap in behind(outcome).items()]
+        differences = [{"`g_first` minus `detach`": how, outcome.figure: gap} for how, gap in behind(outcome).items()]
         tables += [table(summary(study, outcome)), table(differences)]
         figures[f"{study.name}: means over {len(study.seeds)} seeds, with {CONFIDENCE:.0%} confidence bands"] = curves(outcome)
         first = {kind: outcome.courses[strategy][0] for strategy, kind in CLASSES.items()}
@@ -90,7 +90,7 @@ def g_first_is_a_step_behind(
     evidence = (
         f"After five iterations of a small GAN in float64, G's weights under `g_first` and `joint` differ by {apart:.1g}. "
         "It is `one_stage` that makes the same updates in the least time.\n\n"
-        "Each figure is the last one of a run; differences are `g_first` less `detach`, seed by seed, so a positive one means "
+        "Each figure is the last one of a run; differences are `g_first` minus `detach`, seed by seed, so a positive one means "
         "that `g_first` is worse. For equal time, the runs are compared at the time when the fastest ends, with the "
         "milliseconds per iteration of a race of all four. Verdicts take wider intervals than the tables, by Bonferroni's "
         f"correction for {len(studies)} data sets. (Published for a plain GAN on this ring, with other networks: 6.3 "

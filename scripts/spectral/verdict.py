@@ -141,7 +141,7 @@ def answer(settings: Mapping[str, Found]) -> str:
         how = one.correlation(one.predicted, one.figures)
         best.append((place.standing in ("best", "not distinguishable") and not place.lost, how.low > 0, how.high < 0))
         ties = sum(other.standing in ("best", "not distinguishable") for other in one.ranking if other is not place)
-        tied = f"tied with the best, as are {ties} of the other {len(one.ranking) - 1}"
+        tied = f"one of {ties + 1} that cannot be told from the best"
         standing = {"best": "the best", "not distinguishable": tied}.get(place.standing, place.standing)
         will = "contract best" if np.mean(np.log(one.predicted[one.foremost])) < 0 else "expand least"
         lost = f", though {len(place.lost)} of its runs diverged" if place.lost and place.values else ""

@@ -99,8 +99,8 @@ def test_a_terminal_sees_a_bar_with_losses_and_speed(tmp_path):
         (["hydra.run.dir=${nothing}"], "nothing"),
         (["hydra.run.dir=/proc/run"], "hydra.run.dir"),
         (["hydra.job.chdir=true"], "hydra.job.chdir=true would make relative paths mean places below the run folder"),
-        (["--loss=hinge"], "--loss=hinge is no option: keys are written without hyphens, here loss=hinge, "),
-        (["-loss", "hinge"], "-loss is no option: keys are written without hyphens, here loss=…, "),
+        (["--loss=hinge"], "--loss=hinge is not an option: write keys without hyphens, as loss=hinge. "),
+        (["-loss", "hinge"], "-loss is not an option: write keys without hyphens, as loss=…. "),
         (["iterations=2)"], "iterations=2)"),
     ],
 )

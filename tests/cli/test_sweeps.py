@@ -91,7 +91,7 @@ def test_a_failing_job_hides_no_other_and_is_what_is_resumed(tmp_path, monkeypat
     mine = ["strategy._target_=flaky.flaky", "+strategy.seed=0,1,2", "logger=[]", "sample_every=2"]
     done = forked.train("-m", *mine, *TINY, cwd=tmp_path)
     assert done.returncode == 1
-    assert done.stderr.strip().endswith("Error: job 1 failed; its train.log says why.")
+    assert done.stderr.strip().endswith("Error: job 1 did not finish; the table and its train.log say why.")
     folder = sweep_folder(tmp_path)
     assert states(folder) == ["finished", "failed", "finished"]
     assert "1 failed: RuntimeError: as planned" in done.stdout
@@ -393,6 +393,6 @@ def test_a_table_that_does_not_fit_on_the_disk_leaves_the_one_before(tmp_path):
 def test_failed_jobs_are_an_error_also_where_no_table_can_be_written(tmp_path, monkeypatch, capsys):
     sweep = make_sweep(tmp_path / "sweep", {"loss=hinge": [1.0, "failed"]})
     (sweep / "sweep.csv").mkdir()
-    with pytest.raises(UserError, match=r"job 1 failed; its train\.log says why"):
+    with pytest.raises(UserError, match=r"job 1 did not finish; the table and its train\.log say why"):
         end(sweep)
     assert "No sweep.csv: " in capsys.readouterr().out

@@ -101,7 +101,7 @@ def test_what_is_said_of_intervals_fits_the_number_of_seeds():
     for n, covered in ((2, 50), (3, 75), (5, 85), (7, 86), (12, 90), (15, 92)):
         (ranking,) = ranked(outcomes("a", {str(seed): float(seed) for seed in range(n)}))
         (said,) = notes([ranking])
-        assert f"{n} normal ones" in said
+        assert f"{n} normal values" in said
         assert f"at least {covered} %" in said
     (ranking,) = ranked(outcomes("a", {str(seed): float(seed) for seed in range(16)}))
     assert notes([ranking]) == ["[low, high]: 95 % interval of the mean over seeds, by bootstrap."]

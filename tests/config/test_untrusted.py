@@ -37,7 +37,7 @@ def with_value(key, value):
 @pytest.mark.parametrize(("key", "value"), CASES)
 def test_what_only_its_owner_may_say_is_refused_unless_it_was_typed_or_all_is_trusted(key, value):
     values = with_value(key, value)
-    with pytest.raises(UserError, match=rf"\Aresume=x: {key.partition('.')[0]}\.\S+=[^\n]*, which it has recorded, could "):
+    with pytest.raises(UserError, match=rf"\Aresume=x: the recorded setting {key.partition('.')[0]}\.\S+=[^\n]* could "):
         checked(values, "resume=x")
     with pytest.raises(UserError):
         checked(values, "resume=x", trust=["mine"], typed=[f"{key}x", "penalty"])

@@ -157,7 +157,7 @@ def test_code_is_opened_for_those_alone_who_name_it(exported):
     assert checked(values, "my own", trust=None)
     assert checked({"dataset": values["dataset"] | {"decode": "outputs/run"}}, "anyone's")
     assert is_typed_again(f"dataset.decode={exported}")
-    with pytest.raises(UserError, match=r"dataset\.decode=hf://.*fetch"):
+    with pytest.raises(UserError, match=r"dataset\.decode=hf://.*download"):
         checked({"dataset": values["dataset"] | {"decode": "hf://someone/decoder"}}, "anyone's")
     assert not is_typed_again("dataset.decode=outputs/run")
 

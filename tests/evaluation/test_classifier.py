@@ -257,7 +257,7 @@ def test_it_is_trained_for_the_first_run_that_needs_it_and_changes_no_bit_of_the
     path = classifier_file({"name": "digits"})
     begun, ended = capfd.readouterr().err.splitlines()
     assert begun.startswith("The data set digits has no classifier yet")
-    assert ended.startswith(f"The classifier of digits knows {Classifier.load(path).record.accuracy:.2%} of held-out images")
+    assert ended.startswith(f"The classifier of digits is right about {Classifier.load(path).record.accuracy:.2%} of held-out")
     assert {file.name for file in path.parent.iterdir()} <= {"digits.pt", "digits.lock"}
 
 

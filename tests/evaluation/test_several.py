@@ -126,11 +126,11 @@ def test_the_names_of_features_are_those_of_the_networks():
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["evaluation.features=[raw,dinov2]"], r"^evaluation\.features=dinov2 are unknown: choose from .*clip_vitb32"),
+        (["evaluation.features=[raw,dinov2]"], r"^evaluation\.features=dinov2 is unknown: choose from .*clip_vitb32"),
         (["measure=[kid,cmmd]", "evaluation.features=classifier"], r"^measure\.cmmd has no meaning .*: .*clip_vitb32"),
         (
             ["evaluation.features=[./a/net.pt2,./b/net.pt2]"],
-            r"^evaluation\.features=\./a/net\.pt2,\./b/net\.pt2 have one name, net",
+            r"^evaluation\.features=\./a/net\.pt2,\./b/net\.pt2 would both be logged as net",
         ),
         (["evaluation.features=[]"], r"^evaluation\.features must be a name, a file, or a list of them"),
         (["evaluation.features=clip_vitb32", "measure=[kid]"], r"clip_vitb32 needs the file ViT-B-32\.pt, which is not in "),

@@ -156,11 +156,11 @@ def test_features_that_were_missing_are_found_once_they_are_there(tmp_path):
 
 def test_features_that_are_not_there_are_named_together_with_a_package_that_is_missing(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch_fidelity", None)
-    said = r"^evaluation\.features=none\.pt2 are not there, in none\.pt2: choose .*torch-fidelity\.$"
+    said = r"^evaluation\.features=none\.pt2 needs the file none\.pt2, which does not exist: choose .*torch-fidelity\.$"
     with pytest.raises(UserError, match=said):
         build(composed(*SMALL, "dataset=digits", "evaluate_every=4", "evaluation.features=none.pt2"))
     with pytest.raises(
-        UserError, match=r"fake\.pt: they can be trained on images of two classes or more, so choose inception, raw or a"
+        UserError, match=r"fake\.pt: a classifier needs images of two classes or more, so choose inception, raw or a"
     ):
         build(composed(*SMALL, "dataset=fake", "evaluate_every=9", "evaluation.features=classifier"))
 

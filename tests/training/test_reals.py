@@ -84,7 +84,7 @@ def test_a_run_that_is_fed_by_a_generator_goes_on_as_if_undisturbed(tmp_path, ca
     resumed = tiny_trainer(iterations=12)
     with caplog.at_level(logging.WARNING):
         resumed.load_state_dict(load(tmp_path / "checkpoints" / "last.pt")["run"])
-    assert "7 batches are drawn and left out" in caplog.text
+    assert "7 batches are drawn and discarded" in caplog.text
     resumed.fit()
     assert all(map(torch.equal, state(resumed.gan), state(undisturbed.gan)))
 

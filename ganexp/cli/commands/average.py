@@ -41,7 +41,7 @@ def averaged(width: float, options: argparse.Namespace) -> Path:
         place, stamped(run, settings, last["shape"], last["classes"], last.get("class_names", ()), last.get("source_shape", ()))
     )
     more = "" if off < CLOSE else "; more checkpoints, or another width in average.beside, would bring it closer"
-    print(f"Written to {place}: {100 * off:.2g} % off the weights over time of width {width:g}{more}")
+    print(f"Written to {place}: its averaging profile is {100 * off:.2g} % off that of width {width:g}{more}")
     return place
 
 
@@ -53,7 +53,7 @@ def _snapshots(path: Path, network: nn.Module) -> Iterator[Snapshot]:
         raise UserError(f"{path} has no power-function average: train with average=power")
     iteration = state["run"]["iteration"]
     if not 0 < iteration == iteration_of(path):
-        raise CheckpointError(f"{path} was written at iteration {iteration}, and its name says otherwise: name it as it was")
+        raise CheckpointError(f"{path} was written at iteration {iteration}: rename it to iteration_{iteration:09d}.pt")
     average = PowerAverage(network, **{**choice.settings, "of": "generator"})
     step = state["run"].get("step")
     given: Any = step.get("average") if isinstance(step, dict) else None

@@ -67,7 +67,8 @@ def main(options: argparse.Namespace) -> Path:
         seen = seen if len(seen) > len(looked) else looked
     largest = max((abs(one) for one in seen[-1].eigenvalues), default=0)
     if not largest:
-        raise UserError(f"{folder.path} has no eigenvalue at iteration {seen[-1].iteration} but 0: there is no game.")
+        at = f"at iteration {seen[-1].iteration}"
+        raise UserError(f"{folder.path} has no nonzero eigenvalue {at}, so rules cannot be compared: name another run.")
     rate = options.rate or 1 / largest
     rules = _rules(choices, seen[-1].eigenvalues, rate)
     write_text(output, page(run, seen, path, rules, rate))
@@ -229,13 +230,13 @@ def _ends(seen: Sequence[Moment]) -> dict[str, Any]:
         for name, key in names.items()
         if any(f"dynamics/{key}" in one.row for one in seen)
     ]
-    return {"data": data, "layout": _layout("Is it a minimum? Below 0 it is not", "iterations", "")}
+    return {"data": data, "layout": _layout("Smallest eigenvalues: below 0, not a local minimum", "iterations", "")}
 
 
 def _path(angles: Sequence[float | None], seen: Sequence[Moment]) -> dict[str, Any]:
     data = [{"type": "scatter", "mode": "lines", "x": PLACES, "y": list(angles)}]
     way = f"from iteration {seen[0].iteration:,} (0) to {seen[-1].iteration:,} (1)"
-    return {"data": data, "layout": _layout("Cosine of −v and the way", way, "")}
+    return {"data": data, "layout": _layout("Path angle: cosine of −v with the line from start to end", way, "")}
 
 
 def _written(eigenvalue: complex) -> str:

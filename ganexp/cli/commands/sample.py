@@ -157,7 +157,8 @@ def latents(generator: Trained, options: argparse.Namespace) -> Path:
     stored = {"latents": torch.cat(made).contiguous()} | ({"labels": dataset.labels()} if dataset.classes else {})
     write_tensors(stored, path)
     scale = 1 / float(stored["latents"].double().std())
-    print(f"{'×'.join(map(str, stored['latents'].shape))} numbers of standard deviation {1 / scale:.4g}: train on them by")
+    shape = "×".join(map(str, stored["latents"].shape))
+    print(f"Latents of shape {shape}, with a standard deviation of {1 / scale:.4g}. To train on them, type:")
     # outputs/latest soon leads elsewhere
     decoder = options.run if is_on_hub(options.run) else short(Path(options.run).resolve())
     print(f"  dataset=latents dataset.path={path} dataset.decode={decoder} dataset.scale={scale:.4g}")

@@ -37,6 +37,7 @@ def main(options: argparse.Namespace) -> Path:
     if padded:
         taken = f"that {trained.sides_divisible_by} divides, {max(trained.smallest_side, trained.sides_divisible_by)} or more"
         print(
-            f"{padded} have other sides than the network takes ({taken}): they were continued below and at the right, and cut"
+            f"{padded} had sides that the network does not take ({taken}): they were padded at the right and bottom, and "
+            "the results cropped"
         )
     return folder

@@ -100,7 +100,8 @@ class IntraFID(Measure[ClassMoments]):
             made = fake.of.get(label)
             if made is None or min(moments.n, made.n) < 2:
                 few, of = (moments.n, "real") if moments.n < 2 else (made.n if made else 0, "generated")
-                raise UserError(f"intra_fid: class {label} has {few} {of} samples, and a distance takes 2")
+                remedy = "raise evaluation.samples" if of == "generated" else "leave intra_fid out of measure"
+                raise UserError(f"intra_fid: class {label} has {few} {of} samples, and needs at least 2: {remedy}")
             distances += frechet_distances(moments, [made])
         return {"eval/intra_fid": sum(distances) / len(distances)}
 

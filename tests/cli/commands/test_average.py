@@ -58,7 +58,7 @@ def test_an_average_ends_where_it_is_told_to(run):
 def test_other_commands_take_it(run, tmp_path, capsys):
     folder, _ = run
     (place,) = call("average", folder, "--width", 0.12)
-    assert "% off the weights over time of width 0.12" in capsys.readouterr().out
+    assert "% off that of width 0.12" in capsys.readouterr().out
     made = call("sample", place, "--images", "--n", 3, "--format", "npz", "--output", tmp_path / "s.npz")
     assert np.load(made)["arr_0"].shape == (3, 4, 4, 3)
     asked = ("--measure", "sliced_wasserstein", "--features", "raw", "--samples", 100, "--output", tmp_path)

@@ -96,7 +96,7 @@ def test_figures_are_those_of_the_runs_own_last_rows(runs, tmp_path, capsys):
     assert values(digits["digits"]) == rows["digits"]
     best = min(("0_plain", "1_conditional"), key=lambda name: rows[f"sweep/{name}"]["eval/sliced_wasserstein"])
     assert document["results"][0]["name"] == best
-    assert document["ranking"].startswith("Ranked by eval/sliced_wasserstein, lowest first: how far seeds differ")
+    assert document["ranking"].startswith("Ranked by eval/sliced_wasserstein, lowest first: one run each")
     printed = capsys.readouterr().out
     assert all(len(line) <= 80 for line in printed.splitlines() if "Written to" not in line)
     assert re.search(

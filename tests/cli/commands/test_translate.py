@@ -63,7 +63,7 @@ def test_every_picture_is_translated_in_its_size_under_its_name(runs, pictures, 
         assert found[name].shape == levels.shape
         np.testing.assert_allclose(found[name], made(network, levels), atol=1.2 if name == "c.png" else 0.51)
     assert "4 images" in (said := capsys.readouterr().out)
-    assert "\n1 have other sides" in said
+    assert "\n1 had sides" in said
 
 
 def test_small_pictures_become_larger_and_a_size_scales_them_as_in_training(runs, pictures, tmp_path):

@@ -78,7 +78,7 @@ def ranked(entries: Sequence[Entry], metric: str | None = None, direction: str =
     ]
     order.sort(key=lambda entry: entry.result is None)
     several = any(len(place.values) > 1 for place in ranking.places)
-    by = "the means over seeds" if several else "how far seeds differ, only several of each can tell"
+    by = "the means over seeds" if several else "one run each, so that differences may be due to the seed"
     said = f"Ranked by {key}, {best} first: {by}."
     return Order(
         order, said, key, best, [replace(ranking, basis=measures[key].basis, note=measures[key].note)] if several else []
