@@ -47,8 +47,13 @@ class Standing:
 
 
 def summary(results: Results) -> dict[str, Any] | None:
-    """Return the standings by workload and rule, and what Holm's correction leaves of them; None if there are none."""
-    found = standings(results)
+    """Return the standings by workload and rule, and what Holm's correction leaves of them; None if there are none.
+
+    They are those of the second version of the choice once all rules have it. What the first one leaves comes with them.
+    """
+    first, second = standings(results), standings(results, again=True)
+    by_second = {(one.workload, one.rule) for one in first} == {(one.workload, one.rule) for one in second}
+    found = second if by_second else first
     if not found:
         return None
     by_workload: defaultdict[Workload, dict[str, Standing]] = defaultdict(dict)
@@ -56,19 +61,30 @@ def summary(results: Results) -> dict[str, Any] | None:
     for one in found:
         by_workload[one.workload][one.rule] = one
         points[one.rule] += Counter(failed=one.failed, of=one.points)
-    compared = [one for one in found if one.ratio]
-    corrected = zip(compared, holm([one.p for one in compared]), strict=True)
     return {
         "workloads": by_workload,
         "rules": points,
-        "compared": len(compared),
-        "beyond": [one for one, p in corrected if p < ALPHA],
+        "by_second": by_second,
+        "compared": sum(one.ratio is not None for one in found),
+        "beyond": _beyond(found),
+        "beyond_before": _beyond(first),
         "lost": sum(one.lost for one in found),
     }
 
 
-def standings(results: Results) -> list[Standing]:
-    """Return what is known of every rule that was begun on these workloads."""
+def _beyond(found: Sequence[Standing]) -> list[Standing]:
+    """Return the comparisons whose p is below 5 % after Holm's correction over all of them."""
+    compared = [one for one in found if one.ratio]
+    return [one for one, p in zip(compared, holm([one.p for one in compared]), strict=True) if p < ALPHA]
+
+
+def standings(results: Results, *, again: bool = False) -> list[Standing]:
+    """Return what is known of every rule that was begun on these workloads.
+
+    Args:
+        results: All runs.
+        again: Whether points are those of the second version of the choice; rules without it are left out then.
+    """
     found = []
     for workload in WORKLOADS.values():
         arms = {rule: results.arms[workload.key, DIVISION, rule] for rule in ORDER}
@@ -78,7 +94,7 @@ def standings(results: Results) -> list[Standing]:
             continue
         for rule, arm in arms.items():
             points = [number for number in range(100) if number in arm.tuning and number in arms[BASE].tuning]
-            runs = [_runs(one, points) for one in (arm, arms[BASE])]
+            runs = [_runs(one, points, again) for one in (arm, arms[BASE])]
             seeds = sorted(set(runs[0]) & set(runs[1]))
             if not seeds:
                 continue
@@ -90,7 +106,7 @@ def standings(results: Results) -> list[Standing]:
     return found
 
 
-def _runs(arm: Arm, points: Sequence[int]) -> Mapping[int, Line]:
-    """Return the test runs at the best of some points, by seed."""
-    chosen = arm.chosen(points)
+def _runs(arm: Arm, points: Sequence[int], again: bool) -> Mapping[int, Line]:
+    """Return the test runs at the point that is chosen among some, by seed."""
+    chosen = arm.chosen_again(points) if again else arm.chosen(points)
     return arm.seeds(chosen.point) if chosen else {}

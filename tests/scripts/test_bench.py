@@ -1,6 +1,7 @@
 """The bench: frozen workloads, one space for all rules, results that survive a kill, a rule of one's own, and the page."""
 
 import csv
+import itertools
 import math
 import multiprocessing
 import sys
@@ -429,6 +430,21 @@ def test_beside_an_l1_term_rules_are_compared_by_the_points_and_seeds_that_both_
     assert found["resample"].ratio.middle == pytest.approx(0.5)
     assert found["joint"].ratio.middle == pytest.approx(47 / 2)
     assert found["detach"].ratio is None
+    assert not ordering.summary(results)["by_second"]
+    for rule in ("detach", "joint", "resample"):  # by four more seeds, point 0 is the best of each
+        tuned = results.arms[workload.key, "adam", rule].ranked(range(2 if rule == "joint" else 3))
+        for number, seed in itertools.product([one.point for one in tuned], range(1001, 1005)):
+            end = 1.0 if number == 0 else 50.0
+            made = Line("choice", workload.key, 1, "adam", rule, number, seed, "finished", 1.0, (end,) * JUDGEMENTS)
+            results.append(made)
+        for seed in range(2):
+            figures = (8.0 if rule == "joint" else 3.0,) * JUDGEMENTS
+            results.append(Line("test", workload.key, 1, "adam", rule, 0, seed, "finished", 1.0, figures))
+    summary = ordering.summary(results)
+    assert summary["by_second"]
+    by_second = summary["workloads"][workload]
+    assert by_second["resample"].ratio.middle == 1  # by point 0, and not 1
+    assert by_second["joint"].ratio.middle == pytest.approx(47 / 3)  # its test runs stay, as its point does
     plan = Plan(results, [workload], [*KNOWN.values()])
     assert {(division, rule.name) for _, division, rule in plan.arms()} == {
         ("adam", rule) for rule in ("detach", "joint", "extragradient", "resample")
