@@ -158,21 +158,21 @@ def load_pair(
     """
     trained = load(place, trust=trust, device=device, averaged=averaged, standing=standing)
     if trained.source_shape:
-        raise UserError("--method chooses latents by D's scores, and a translator has no latents: leave --method out")
+        raise UserError("rejection and Langevin sampling choose latents, and a translator has none: sample without them")
     settings = trained.origin.settings
     loss = choose("loss", settings["loss"], trust).make()
     if not loss.log_ratio:
         raise UserError(
-            f"loss={name_of(settings['loss'])} does not train D's scores to be logits, which --method needs: train with "
-            "loss=nonsaturating, minimax or rpgan."
+            f"loss={name_of(settings['loss'])} does not train D's scores to be logits, which rejection and Langevin "
+            "sampling need: train with loss=nonsaturating, minimax or rpgan."
         )
     if settings.get("pack", 1) != 1:
         raise UserError(f"pack={settings['pack']} has the discriminator score several samples at once: train with pack=1.")
     discriminator = load_discriminator(place, trust=trust, device=device, averaged=averaged)
     if declared(discriminator).maps:
         raise UserError(
-            f"discriminator={name_of(settings['discriminator'])} returns a map of scores, and --method needs one score per "
-            "sample: train with discriminator=dcgan."
+            f"discriminator={name_of(settings['discriminator'])} returns a map of scores, and rejection and Langevin "
+            "sampling need one score per sample: train with discriminator=dcgan."
         )
     return trained, discriminator
 

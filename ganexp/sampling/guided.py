@@ -134,7 +134,7 @@ class Langevin(Scored):
                 (slope,) = torch.autograd.grad(energy, here)
             z = z - 0.5 * self.step_size * slope + self.step_size**0.5 * noise.to(z)
         if not z.isfinite().all():
-            raise UserError(f"Langevin steps of size {self.step_size} diverged: choose a smaller --step-size")
+            raise UserError(f"Langevin steps of size {self.step_size} diverged: choose a smaller step size")
         return z
 
 
@@ -206,7 +206,7 @@ class Rejection(Scored):
         while left:
             if tried >= self.most:
                 raise UserError(
-                    f"none of {self.most} candidates for sample {indices[left[0]]} was accepted: choose a --percentile, "
+                    f"none of {self.most} candidates for sample {indices[left[0]]} was accepted: choose a percentile, "
                     "such as 80"
                 )
             each = max(1, min(AT_ONCE // len(left), self.most - tried))

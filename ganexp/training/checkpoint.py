@@ -99,7 +99,8 @@ def load(path: Path) -> State:
             raise OSError("it is no file")  # a pipe may never begin, and a device never end
         state = torch.load(path, map_location="cpu", weights_only=True)
     except FileNotFoundError:
-        hint = "; an interrupted run has one from its first checkpoint on" if path.parent.name == "checkpoints" else ""
+        of_run = path.parent.name == "checkpoints"
+        hint = "; an interrupted run has one from its first checkpoint on" if of_run else ": name a run folder or a checkpoint"
         raise CheckpointError(f"{path} does not exist{hint}") from None
     except Exception as error:  # what a broken or hostile file makes torch raise has no common type
         reason = one_line(error)
