@@ -29,6 +29,7 @@ class Standing:
         lost: How many of these seeds diverged or ended so.
         ratio: The ratio of interquartile means to `detach`; None for `detach` itself.
         p: Of Wilcoxon's test, uncorrected; 1 for `detach` itself.
+        time: Core-seconds of these test runs over those of `detach`, by the medians.
     """
 
     workload: Workload
@@ -39,6 +40,7 @@ class Standing:
     lost: int
     ratio: Interval | None
     p: float
+    time: float
 
     @property
     def middle(self) -> float:
@@ -66,6 +68,7 @@ def summary(results: Results) -> dict[str, Any] | None:
         "rules": points,
         "by_second": by_second,
         "compared": sum(one.ratio is not None for one in found),
+        "times": {rule: np.median([one.time for one in found if one.rule == rule]) for rule in points},
         "beyond": _beyond(found),
         "beyond_before": _beyond(first),
         "lost": sum(one.lost for one in found),
@@ -102,7 +105,9 @@ def standings(results: Results, *, again: bool = False) -> list[Standing]:
             lost = int((ends >= bound.figures[0]).sum())
             failed = sum(arm.tuning[number].end >= bound.figures[0] for number in points)
             ratio = None if rule == BASE else statistics.interval(statistics.ratio, [(ends, beside)])
-            found.append(Standing(workload, rule, len(points), failed, ends, lost, ratio, statistics.p_of((ends, beside))))
+            p = statistics.p_of((ends, beside))
+            seconds, of_base = (np.median([of[seed].cpu_s for seed in seeds]) for of in runs)
+            found.append(Standing(workload, rule, len(points), failed, ends, lost, ratio, p, float(seconds / of_base)))
     return found
 
 
