@@ -51,7 +51,7 @@ class Standing:
 def summary(results: Results) -> dict[str, Any] | None:
     """Return the standings by workload and rule, and what Holm's correction leaves of them; None if there are none.
 
-    They are those of the second version of the choice once all rules have it. What the first one leaves comes with them.
+    They are those of the second version of the choice once all rules have it; how it differs from the first is said too.
     """
     first, second = standings(results), standings(results, again=True)
     by_second = {(one.workload, one.rule) for one in first} == {(one.workload, one.rule) for one in second}
@@ -63,14 +63,17 @@ def summary(results: Results) -> dict[str, Any] | None:
     for one in found:
         by_workload[one.workload][one.rule] = one
         points[one.rule] += Counter(failed=one.failed, of=one.points)
+    beyond, before = (_beyond(standing) for standing in (found, first))
+    named = {(one.workload, one.rule) for one in beyond}, {(one.workload, one.rule) for one in before}
     return {
         "workloads": by_workload,
         "rules": points,
         "by_second": by_second,
         "compared": sum(one.ratio is not None for one in found),
         "times": {rule: np.median([one.time for one in found if one.rule == rule]) for rule in points},
-        "beyond": _beyond(found),
-        "beyond_before": _beyond(first),
+        "beyond": beyond,
+        "taken_back": [one for one in before if (one.workload, one.rule) not in named[0]],
+        "added": [one for one in beyond if (one.workload, one.rule) not in named[1]],
         "lost": sum(one.lost for one in found),
     }
 

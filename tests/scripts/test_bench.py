@@ -539,6 +539,20 @@ def test_the_committed_verdicts_are_those_of_the_committed_runs():
             assert float(row["ratio"]) == pytest.approx(end(arm, tuned[base]) / end(base, tuned[base]), rel=1e-3)
 
 
+def test_other_pages_say_of_the_bench_what_its_results_say():
+    docs = Path(bench.DOCS)
+    rows = [*csv.DictReader((docs / "study_verdicts.csv").read_text().splitlines())]
+    found = Counter(row["verdict"] for row in rows if row["rule"] == "detach_r1")
+    assert (found["better"], found.total(), found["worse"]) == (5, 8, 0)
+    assert "without in five of eight cases and worse in none" in (docs / "strategies.md").read_text()
+    summary = ordering.summary(Results(docs / "study.csv"))
+    assert Counter(one.rule for one in summary["beyond"]) == {"resample": 4}
+    assert [one.ratio.low > 1 for one in summary["beyond"]] == [True] * 4
+    said = (docs / "translation.md").read_text()
+    assert "On six small tasks, `joint` and `extragradient` [could not be" in said
+    assert "and `resample` was worse on four" in said
+
+
 def test_verdicts_that_the_last_evaluation_alone_decides_are_counted(tmp_path):
     results = written(tmp_path / "study.csv", detach=SPREAD, joint=SPREAD * 2)
     lines = [*lines_of("adam", "jare", SPREAD)]
