@@ -158,7 +158,7 @@ def load_pair(
     """
     trained = load(place, trust=trust, device=device, averaged=averaged, standing=standing)
     if trained.source_shape:
-        raise UserError("rejection and Langevin sampling choose latents, and a translator has none: sample without them")
+        raise UserError("rejection and Langevin sampling choose latents, and a translator has none: leave --method out")
     settings = trained.origin.settings
     loss = choose("loss", settings["loss"], trust).make()
     if not loss.log_ratio:
