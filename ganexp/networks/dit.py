@@ -400,5 +400,5 @@ def refuse_sizes(shape: tuple[int, ...], patch: int, width: int, heads: int, *, 
         raise Misfit(f"has patch={patch}, which should divide the sides, {shape[1]}×{shape[2]}", patch=fitting)
     unit = math.lcm(4, 4 * heads if rotated else heads)
     if width % unit:
-        why = f"of {unit}, for heads={heads} and positions=rope" if rotated else f"of {unit}, for heads={heads}"
-        raise Misfit(f"has width={width}, which should be a multiple {why}", width=unit * -(-width // unit))
+        why = f"heads={heads} and positions=rope" if rotated else f"heads={heads}"
+        raise Misfit(f"has width={width}, which should be a multiple of {unit}, for {why}", width=unit * -(-width // unit))
