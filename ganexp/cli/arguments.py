@@ -7,9 +7,12 @@ import re
 from argparse import ArgumentParser
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NoReturn
 
 from ganexp.cli.ready import READY
 from ganexp.config.defaults import option_files
+from ganexp.facts import UserError
+from ganexp.printable import printable
 
 TASKS = {
     "grid": "draw a grid of samples, with a row for each class if there are few; --n is rounded up to full columns",
@@ -32,9 +35,18 @@ class Formatter(argparse.RawDescriptionHelpFormatter):
         return text if without else f"{text}; {action.default} by default"
 
 
-def parser() -> ArgumentParser:
+class CommandParser(ArgumentParser):
+    """Says in one sentence what is wrong with a command line, without the twenty lines of its usage."""
+
+    def error(self, message: str) -> NoReturn:
+        """End the process."""
+        said = re.sub(r"^argument (\S+): should", r"\1 should", message)
+        self.exit(2, f"Error: {printable(said.rstrip('.'))}. {self.prog} --help lists the options.\n")
+
+
+def parser() -> CommandParser:
     """Return the parser of `ganexp`, with a subparser for each command, described by the docstring of its function."""
-    ganexp = ArgumentParser(prog="ganexp", description="Train GANs, and look at what they have learnt.")
+    ganexp = CommandParser(prog="ganexp", description="Train GANs, and look at what they have learnt.")
     ganexp.add_argument("--version", action="store_true", help="print the versions of ganexp, torch and Python")
     commands = ganexp.add_subparsers(dest="command", metavar="COMMAND", required=True)
     commands.add_parser("train", help="Train, or sweep with -m: the same as python train.py; it has a help of its own")
@@ -51,9 +63,16 @@ def parser() -> ArgumentParser:
 
 
 def parsed(words: Sequence[str]) -> argparse.Namespace:
-    """Parse a command line. What stands behind `--` is for the script of `watch`; argparse would take it for ours."""
+    """Parse a command line. What stands behind `--` is for the script of `watch`; argparse would take it for ours.
+
+    Raises:
+        UserError: It has words that no option takes.
+    """
     end = [*words].index("--") if words[0] == "watch" and "--" in words else len(words)
-    options = parser().parse_args(words[:end])
+    options, unknown = parser().parse_known_args(words[:end])
+    if unknown:
+        named = f"ganexp {options.command}"
+        raise UserError(f"{named} does not take {' '.join(unknown)}: {named} --help lists its options")
     options.words = words[end + 1 :]
     return options
 
@@ -189,7 +208,7 @@ def sample(parser: ArgumentParser) -> None:
     )
     which.add_argument("--label", help="the class of all, by number or name; classes take turns by default")
     which.add_argument(
-        "--truncation", type=float, help="bound of latents, or ψ of StyleGAN2: more typical samples; none by default"
+        "--truncation", type=_finite, help="bound of latents, or ψ of StyleGAN2: more typical samples; none by default"
     )
     which.add_argument(
         "--plain-weights", action="store_true", help="weights as trained; their average by default, if the run has one"
@@ -205,9 +224,9 @@ def sample(parser: ArgumentParser) -> None:
     guided.add_argument(
         "--method", choices=["rejection", "langevin"], help="choose latents by D's scores; by default all are taken as drawn"
     )
-    guided.add_argument("--percentile", type=float, help="for rejection: a value such as 80 accepts more; exact by default")
+    guided.add_argument("--percentile", type=_finite, help="for rejection: a value such as 80 accepts more; exact by default")
     guided.add_argument("--steps", type=_positive, default=100, help="for langevin: number of steps")
-    guided.add_argument("--step-size", type=float, default=0.01, help="for langevin: size of a step")
+    guided.add_argument("--step-size", type=_rate, default=0.01, help="for langevin: size of a step")
     parser.add_argument("--with-discriminator", action="store_true", help="--save the discriminator too")
     parser.add_argument(
         "--form", choices=["torchscript", "torch_export", "onnx"], default="torch_export", help="what --export writes"
@@ -508,12 +527,18 @@ def _integer(typed: str) -> int:
     return int(typed)
 
 
-def _rate(typed: str) -> float:
+def _finite(typed: str) -> float:
     try:
-        rate = float(typed)
+        number = float(typed)
     except ValueError:
-        rate = math.nan
-    if not 0 < rate < math.inf:
+        number = math.nan
+    if not math.isfinite(number):
+        raise argparse.ArgumentTypeError(f"should be a finite number, not {typed}")
+    return number
+
+
+def _rate(typed: str) -> float:
+    if (rate := _finite(typed)) <= 0:
         raise argparse.ArgumentTypeError(f"should be a number above 0, not {typed}")
     return rate
 

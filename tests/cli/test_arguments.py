@@ -29,6 +29,9 @@ def read(line):
         "dynamics RUN --rate nan",
         "dynamics RUN --rate -1",
         "average RUN --width 0.1 --iteration 0",
+        "sample RUN --truncation nan",
+        "sample RUN --percentile high",
+        "sample RUN --step-size 0",
         *(
             f"sample RUN --{one} 0"
             for one in ("n", "steps", "shard-size", "frames", "tiles", "enlarge", "nearest", "batch-size")
@@ -39,7 +42,13 @@ def test_they_are_refused_with_the_option_and_what_it_should_be(line, capsys):
     with pytest.raises(SystemExit):
         read(line)
     *_, option, _ = line.split()
-    assert f"argument {'--indices' if 'indices' in line else option}: should be" in capsys.readouterr().err
+    named = "--indices" if "indices" in line else option
+    assert re.fullmatch(rf"Error: {named} should be [^\n]*\n", capsys.readouterr().err)
+
+
+def test_a_word_that_no_option_takes_is_named_with_its_command():
+    with pytest.raises(UserError, match=r"^ganexp sample does not take --size 3: "):
+        command(["sample", "RUN", "--size", "3"])
 
 
 def test_others_are_read():
