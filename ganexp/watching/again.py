@@ -83,7 +83,7 @@ def again(
     reals: dict[int, Batch] = {}
     for update in updates:
         for one in update.real:
-            reals.setdefault(one.latents, Batch(one.given[0], one.given[1:]))
+            reals.setdefault(one.first, Batch(one.given[0], one.given[1:]))
         for one in update.fake:
             for n in sorted(story.fakes(one)):
                 drawn.setdefault(story.passes[n].latents, (story.passes[n], one.given[1:]))
@@ -118,6 +118,6 @@ def unfit(recorder: Recorder, story: Story, updates: Sequence[Update]) -> str:
             return f"{one.role} has a penalty, which is not recomputed"
         if any(not p.given for p in one.fake + one.real + one.made):
             return "its first iteration is too long"
-        if any(p.mixed or not any(p.latents in story.passes[n].made for n in p.of) for p in one.fake):
+        if any(p.mixed or not any(p.first in story.passes[n].made for n in p.of) for p in one.fake):
             return "what D scores is not the very batch that G made"
     return ""

@@ -53,7 +53,7 @@ class LinearLoss(Loss):
 def check(recorder: Recorder, story: Story, events: Sequence[Event], rule: Rule) -> tuple[float | None, str]:
     """Return the largest difference of weights, relative to the largest update, and in words what was found."""
     updates = story.updates(events)
-    why = unfit(recorder, story, updates) or _unlike(recorder, story, updates, rule)
+    why = unfit(recorder, story, updates) or _unlike(recorder, story, updates, rule) or _clipped_late(story, events, updates)
     if why:
         return None, f"not checked: {why}"
     d, g = ([one for one in updates if one.role == role] for role in "DG")
@@ -122,6 +122,16 @@ def _unlike(recorder: Recorder, story: Story, updates: Sequence[Update], rule: R
             return "an update sees several batches"
         if any(not any(n in {g.number for g in one.gradients} for n, _ in p.seeds) for p in one.fake):
             return "the gradient by D's scores was not seen"
+    return ""
+
+
+def _clipped_late(story: Story, events: Sequence[Event], updates: Sequence[Update]) -> str:
+    """Return that G learns from D's weights before they are clipped, as where clipping begins D's next step."""
+    clipped = [story.place[one] for one in events if isinstance(one, Write) and "clamp" in one.operation]
+    for one in (passed for update in updates if update.role == "G" for passed in update.fake):
+        moved = [story.place[d.step] for d in updates if d.role == "D" and story.place[d.step] < story.place[one]]
+        if clipped and moved and not any(moved[-1] < place < story.place[one] for place in clipped):
+            return "D's weights are clipped only after G has learnt from them"
     return ""
 
 

@@ -67,7 +67,8 @@ def costs(story: Story, events: Sequence[Event]) -> list[PassCost]:
         if isinstance(one, NetworkPass):
             remark, wasted = "", 0
             if one.player.role == "G":
-                if one.latents in known and known[one.latents].network is one.network:
+                before = known.get(one.latents)
+                if before is not None and before.network is one.network and before.made == one.made:
                     wasted = one.operations
                     remark = "the same fakes are generated twice; strategy=detach generates them once"
                 known.setdefault(one.latents, one)
@@ -110,5 +111,6 @@ def _of_no_use(story: Story, one: NetworkPass, idle: set[str]) -> int:
 
 
 def _used(story: Story, one: Gradient, number: int) -> bool:
-    """Return whether a player moved along a gradient."""
-    return any(step.player is story.players[number] and one.number in step.along for step in story.steps)
+    """Return whether weights of a player were moved along a gradient, by its own optimiser or by another that has them."""
+    own = {*map(id, story.players[number].parameters())}
+    return any(one.number in step.along and not own.isdisjoint(map(id, step.player.parameters())) for step in story.steps)

@@ -9,10 +9,14 @@ from torch.optim import Optimizer
 
 @dataclass(eq=False)
 class Player:
-    """What one optimiser moves. `role` is `G`, `D`, or another name for players beyond two."""
+    """What one optimiser moves. `role` is `G`, `D`, or another name for players beyond two.
+
+    `replaced` says whether optimisers that were made later move all of it.
+    """
 
     optimizer: Optimizer | None
     role: str = ""
+    replaced: bool = False
 
     def parameters(self) -> list[Tensor]:
         """Return what the optimiser moves."""
@@ -43,16 +47,22 @@ class NetworkPass(Event):
         of: Numbers of the passes that its inputs come from.
         mixed: How many percent of its batch came from a network, if others were joined to them; else 0.
         attached: The players that a backward pass through its inputs reaches.
-        latents: The number of what it was given: equal for equal values.
+        first: The number of its first input: equal for equal values.
+        latents: The number of all of its inputs, or a new one if it drew its latents itself.
+        drew: Whether it drew random numbers.
         made: The numbers of what it returned.
         graph: Whether it was recorded for a backward pass.
         training: Whether the network was in training mode.
         frozen: Whether no parameter of the network wanted a gradient.
         batch_norm: Whether the network normalises over the batch.
+        has_modes: Whether the network has batch norm or dropout, which training mode changes.
         steps: How many steps each player had made.
         moved: Whether its inputs were moved along a gradient.
         given: Copies of its arguments, for the check.
         seeds: Gradients by what it returned, with the number of the gradient that they are part of.
+        scores: Each output unlike the inputs in shape, with a gradient by it: the numbers of that gradient and of the output,
+            and both.
+        is_loss: Whether it was given fakes and as many other samples, and returned single numbers.
         by_input: Gradients by its first input, with the number of the gradient that they are part of.
     """
 
@@ -62,15 +72,20 @@ class NetworkPass(Event):
     of: frozenset[int]
     mixed: int
     attached: set[int]
+    first: int
     latents: int
+    drew: bool
     graph: bool
     training: bool
     frozen: bool
     batch_norm: bool
+    has_modes: bool
     steps: dict[int, int]
     moved: bool = False
     given: Any = None
     seeds: list[tuple[int, Tensor]] = field(default_factory=list)
+    scores: list[tuple[int, int, Tensor, Tensor]] = field(default_factory=list)
+    is_loss: bool = False
     made: set[int] = field(default_factory=set)
     by_input: list[tuple[int, Tensor]] = field(default_factory=list)
     ms: float = 0.0

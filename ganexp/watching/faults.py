@@ -1,10 +1,11 @@
 """Faults of a loop: each with the line of the user's file, what it does to training, and the remedy."""
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 
 import torch
-from torch import Tensor
 
 from ganexp.watching.events import Gradient, NetworkPass
 from ganexp.watching.iterations import Story, Update
@@ -106,20 +107,21 @@ def _reversed(story: Story, update: Update) -> bool:
     return ratio is not None and float(ratio.mean()) < 0
 
 
-def _cosine(a: Tensor, b: Tensor) -> float:
-    return float(torch.nn.functional.cosine_similarity(a.flatten().double(), b.flatten().double(), dim=0))
-
-
 def _without_gradient(story: Story, updates: Sequence[Update]) -> Iterator[Fault]:
     for one in updates:
         if not one.step.empty and not one.step.zero:
             continue
         role = one.role
         before = [g for g in story.gradients.values() if story.place[g] < story.place[one.step]]
+        if before and any(before[-1].number in other.step.along for other in updates if other.role != role):
+            before = []  # it was for the other player's step
         scored = [story.passes[n] for n in (before[-1].of if before else ()) if n in story.passes]
         fakes = [p for p in scored if p.player.role == "D" and story.is_fake(p)]
         made = [story.passes[n] for p in fakes for n in p.of if n in story.passes and story.passes[n].player.role == "G"]
-        effect, remedy = f"{role} makes a step without any gradient", f"check that a loss reaches {role}'s parameters"
+        effect = f"{role} makes a step without any gradient"
+        remedy = (
+            f"check that a loss reaches {role}'s parameters, and that zero_grad(), backward() and step() come in this order"
+        )
         if role == "G" and made and not any(p.graph for p in made):
             kind, effect = "no_grad", f"{effect}: its fakes were made under no_grad, at {made[-1].place}"
             remedy = "generate outside no_grad for G's step"
@@ -152,19 +154,18 @@ def _not_finite(story: Story) -> Iterator[Fault]:
 
 
 def _latents(story: Story, updates: Sequence[Update]) -> Iterator[Fault]:
-    seen: dict[int, tuple[int, NetworkPass]] = {}
+    learnt = {made for one in updates if one.role == "G" for made in one.made}
+    seen: dict[int, int] = {}
     for number, iteration in enumerate(story.iterations()):
         for one in iteration:
-            if (
-                isinstance(one, NetworkPass)
-                and one.player.role == "G"
-                and not any(n in story.passes for n in one.of)
-                and one.graph
-            ):
-                first, _ = seen.setdefault(one.latents, (number, one))
-                if first != number:
-                    effect = "G is given the latents of an earlier iteration again, so that it learns samples of these few only"
-                    yield Fault("same_latents", one.place, effect, "draw new latents in each iteration: z = torch.randn(…)")
+            if one in learnt and not one.drew and seen.setdefault(one.latents, number) != number:
+                effect = "G is given the inputs of an earlier iteration again, so that it learns from these few only"
+                yield Fault(
+                    "same_latents",
+                    one.place,
+                    effect,
+                    "draw new latents, z = torch.randn(…), or take the next batch in each iteration",
+                )
 
 
 def _modes(story: Story, updates: Sequence[Update]) -> Iterator[Fault]:
@@ -172,7 +173,7 @@ def _modes(story: Story, updates: Sequence[Update]) -> Iterator[Fault]:
         if update.role != "D":
             continue
         for one in update.real + update.fake:
-            if not one.training and any(p.training for p in story.passes.values()):
+            if one.has_modes and not one.training and any(p.training for p in story.passes.values()):
                 effect = "D is in eval() mode in its own step, so that batch norm uses old statistics and dropout is off"
                 yield Fault("eval", one.place, effect, "call D.train() before D's step")
     for step in story.steps:
@@ -208,7 +209,7 @@ def _mixture(story: Story, one: NetworkPass) -> str:
         return f"{one.mixed} % fakes"
     if not story.is_fake(one):
         return "real samples"
-    made = any(one.latents in story.passes[n].made for n in one.of)
+    made = any(one.first in story.passes[n].made for n in one.of)
     return "samples between them" if story.only_penalty(one) and not made else "fakes"
 
 
@@ -222,23 +223,79 @@ def _penalties(story: Story) -> Iterator[Fault]:
 
 
 def _same_way(story: Story, updates: Sequence[Update]) -> Iterator[Fault]:
-    """Compare what D's loss and G's loss want of the scores of fakes."""
-    for d, g in zip(*([one for one in updates if one.role == role] for role in "DG"), strict=False):
-        if {*d.gradients} & {*g.gradients}:
+    """Compare what D's and G's losses want of the scores: in which direction they push, and towards what.
+
+    The direction alone would tell too much: with targets -1, 1 and 0 (Mao et al. 2017, LSGAN, equation 9), both push down the
+    scores of fakes that lie above 0.
+    """
+    of_d, of_g = ([one for one in updates if one.role == role] for role in "DG")
+    by_d = {n for one in of_d for n in _numbers(one)}
+    for network, output in dict.fromkeys((p.network, n) for one in of_d for p in one.fake for _, n, *_ in p.scores):
+        real, fake = (
+            _Pull.of([(p, _numbers(one)) for one in of_d for p in passes(one) if p.network is network], output)
+            for passes in (lambda one: one.real, lambda one: one.fake)
+        )
+        wanted = _Pull.of([(p, _numbers(one) - by_d) for one in of_g for p in one.fake if p.network is network], output)
+        if real is None or fake is None:
             continue
-        real, of_d, of_g = (_wanted(passes, one) for passes, one in ((d.real, d), (d.fake, d), (g.fake, g)))
-        if real is None or of_d is None or of_g is None or of_d.shape != of_g.shape or not of_g.any():
-            continue
-        if float(real.mean()) * float(of_d.mean()) < 0 and _cosine(of_d, of_g) > 0.95:
-            effect = "G's loss pulls the scores of fakes the same way as D's, so that G helps D"
-            yield Fault("same_way", g.gradients[-1].place, effect, "flip the sign of G's loss, or swap its target labels")
+        if real.up is fake.up and abs(real.beyond(fake)) < 1:
+            first = next(one for one in of_d if any(p.network is network for p in one.fake))
+            effect = (
+                "D's loss pushes the scores of fakes the same way as those of real samples, so that D does not tell them apart"
+            )
+            yield Fault("same_way", first.gradients[-1].place, effect, "give real samples and fakes different target labels")
+        elif wanted is not None and real.up is not fake.up and wanted.up is fake.up and wanted.beyond(fake) > -1:
+            first = next(one for one in of_g if any(p.network is network for p in one.fake))
+            effect = "G's loss pushes the scores of fakes the same way as D's, so that G helps D"
+            yield Fault("same_way", first.gradients[-1].place, effect, "flip the sign of G's loss, or swap its target labels")
 
 
-def _wanted(passes: Sequence[NetworkPass], update: Update) -> Tensor | None:
-    """Return the gradient of an update's own losses by the scores of its last pass."""
-    numbers = {one.number for one in update.gradients}
-    seeds = [seed for one in passes[-1:] for number, seed in one.seeds if number in numbers]
-    return seeds[-1].flatten() if seeds else None
+def _numbers(update: Update) -> set[int]:
+    return {one.number for one in update.gradients}
+
+
+@dataclass(frozen=True)
+class _Pull:
+    """Where a loss wants scores.
+
+    Args:
+        up: Whether it pushes them up.
+        target: The score at which it would stop if its gradient were linear in the score; None if it would not stop.
+    """
+
+    up: bool
+    target: float | None
+
+    @classmethod
+    def of(cls, passes: Sequence[tuple[NetworkPass, set[int]]], output: int) -> "_Pull | None":
+        """Return the pull on one output of some passes, each with the gradients that count.
+
+        None if they pull both ways, or if there are fewer than two scores to tell from.
+        """
+        found = [
+            (score.flatten().double().cpu(), seed.flatten().double().cpu())
+            for one, numbers in passes
+            for number, of, score, seed in one.scores
+            if number in numbers and of == output
+        ]
+        if not found:
+            return None
+        scores, seeds = map(torch.cat, zip(*found, strict=True))
+        scores, seeds = scores[seeds != 0], seeds[seeds != 0]  # a hinge's, where it does not pull
+        mean = float(seeds.mean()) if len(seeds) > 1 else 0.0
+        if not (mean and abs(mean) >= 0.5 * float(seeds.abs().mean())):  # nor if they are not finite
+            return None
+        off = scores - scores.mean()
+        slope = float((off * seeds).sum() / off.square().sum()) if bool(off.any()) else 0.0
+        stops = slope * float(off.abs().max()) > 1e-4 * abs(mean)
+        return cls(mean < 0, float(scores.mean()) - mean / slope if stops else None)
+
+    def beyond(self, other: "_Pull") -> float:
+        """Return how much further in its direction it goes than another, in units of a fourth of 1 or of the larger target."""
+        if self.target is None or other.target is None:
+            return math.inf * ((self.target is None) - (other.target is None)) if self.target is not other.target else 0.0
+        off = self.target - other.target if self.up else other.target - self.target
+        return off / (0.25 * (1 + max(abs(self.target), abs(other.target))))
 
 
 def _unseen(story: Story, updates: Sequence[Update]) -> Iterator[Fault]:
@@ -253,7 +310,14 @@ def _ownership(story: Story) -> Iterator[Fault]:
     for player in story.players.values():
         for p in player.parameters():
             owners.setdefault(id(p), set()).add(player.role)
-    stepped = {one.player: one for one in reversed(story.steps)}
+    stepped, last = {one.player: one for one in reversed(story.steps)}, {one.player: one for one in story.steps}
+    if not {"D", "G"} <= {one.role for one in stepped}:
+        for a, b in combinations(stepped, 2):
+            alike = {*map(id, a.parameters())} == {*map(id, b.parameters())}
+            in_turn = all(story.place[stepped[x]] < story.place[last[y]] for x, y in ((a, b), (b, a)))
+            if alike and in_turn:
+                effect = "two optimisers move the same parameters, and none moves another network's"
+                yield Fault("in_both", stepped[b].place, effect, "give each optimiser the parameters of its own networks")
     for player in story.players.values():
         if player in stepped and any(owners[id(p)] >= {"D", "G"} for p in player.parameters()):
             effect = "some parameters are in the optimisers of both players, so that each undoes what the other does"

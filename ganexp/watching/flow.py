@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import is_dataclass
 from typing import Any, Protocol
 
 import torch
@@ -56,7 +57,11 @@ def tensors(tree: Any) -> Iterator[Tensor]:
         for one in tree:
             yield from tensors(one)
     elif not isinstance(tree, SCALARS):
-        yield from (one for one in tree_leaves(tree) if isinstance(one, Tensor))
+        for one in tree_leaves(tree):
+            if isinstance(one, Tensor):
+                yield one
+            elif is_dataclass(one) and not isinstance(one, type):
+                yield from tensors([*vars(one).values()])
 
 
 class Flow(TorchDispatchMode):
@@ -85,6 +90,11 @@ class Flow(TorchDispatchMode):
         """Return the labels of all tensors in arguments or results."""
         found = (self._labels.get(key(one)) for one in tensors(tree))
         return NONE.union(*(one[1] for one in found if one is not None))
+
+    def mixed(self, inputs: Iterable[Tensor]) -> int:
+        """Return how many percent of a batch are fakes that were joined to others; 0 for a slice of such a batch."""
+        whole = [one for one in inputs if _is_whole(one)]
+        return max((share for kind, share in self.labels(whole) if kind == "mixed"), default=0)
 
     def put(self, outputs: Iterable[Tensor], labels: Labels) -> None:
         """Replace the labels of tensors. A weak reference keeps no memory, but keeps the key from being used again."""

@@ -56,10 +56,19 @@ class Story:
         self._give_roles()
 
     def _give_roles(self) -> None:
-        """Name the players by the flow between their networks: D's are fed by G's, and feed nobody."""
+        """Name the players by the flow between their networks: D's are fed by G's, and feed nobody.
+
+        What a network gives back to the player that has fed it does not count: G may read D's features of a fake.
+        """
         moving = {id(one.player): one.player for one in self.steps} | {id(o.player): o.player for o in self.passes.values()}
         unnamed = [one for one in moving.values() if not one.role]
-        feeds = {(self.passes[n].player, one.player) for one in self.passes.values() for n in one.of if n in self.passes}
+        sources_of = {one: [self.passes[n] for n in one.of if n in self.passes] for one in self.passes.values()}
+        feeds = {
+            (source.player, one.player)
+            for one, sources in sources_of.items()
+            for source in sources
+            if not any(before.player is one.player for before in sources_of[source])
+        }
         sources = {a for a, b in feeds if a is not b}
         for one in unnamed:
             fed = any(b is one and a is not one for a, b in feeds)
@@ -145,9 +154,13 @@ class Story:
         while todo:
             number = todo.pop()
             source = self.passes.get(number)
-            if source is None or number in known or source.player.role != "G":
+            if source is None or number in known:
                 continue
             known.add(number)
+            if source.player.role == "D":  # the first of D's networks, where D has several
+                todo += source.of
+            if source.player.role != "G":
+                continue
             before = [n for n in source.of if n in self.passes and self.passes[n].player.role == "G"]
             todo += before
             if not before:

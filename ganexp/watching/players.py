@@ -43,12 +43,19 @@ class Players(dict[int, Player]):
         """Note what an optimiser moves, and where that lies now; weights on the meta device do not exist, and are left out."""
         if any(p.is_meta for group in optimizer.param_groups for p in group["params"]):
             return
+        new = id(optimizer) not in self
         player = self.setdefault(id(optimizer), Player(optimizer, role))
         for place in [place for place, owner in self.memory.items() if owner == id(optimizer)]:
             del self.memory[place]  # the memory of weights that lie elsewhere now may serve others
         for p in player.parameters():
-            self._owners.setdefault(id(p), id(optimizer))
+            before = self[self._owners.setdefault(id(p), id(optimizer))]
+            if new and not role and len(player.parameters()) <= len(before.parameters()):
+                self._owners[id(p)] = id(optimizer)  # made anew for the same weights, or for fewer of them
+                before.replaced = before is not player and not self._owns(before)
             self.memory[key(p)] = self._owners[id(p)]
+
+    def _owns(self, player: Player) -> bool:
+        return any(self._owners[id(p)] == id(player.optimizer) for p in player.parameters())
 
     def lies_elsewhere(self, player: Player) -> bool:
         """Return whether a weight of a player has been given other memory since it was last noted, as `p.data = …` does."""

@@ -1,5 +1,6 @@
 """Records the events of a loop by hooks that torch offers, and takes all of them away at the end."""
 
+import inspect
 import os
 import sys
 import time
@@ -13,6 +14,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.modules.dropout import _DropoutNd
 from torch.optim import Optimizer
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
@@ -25,6 +27,8 @@ from ganexp.watching.values import Values
 
 OURS = (os.path.dirname(torch.__file__), os.path.dirname(__file__), "<", os.path.dirname(os.__file__))
 INSTALLED = ("site-packages", "dist-packages")
+SILENT = ("grad_scaler", os.path.join("torch", "utils", "data"))
+"""Files of torch in which values are read that no line of the user's could read less often."""
 
 
 def place() -> str:
@@ -61,6 +65,7 @@ class Recorder:
         self._values = Values()
         self._steps: dict[int, int] = {}
         self._running: list[tuple[nn.Module, Any]] = []
+        self._drew = False  # in the pass that is running
         self._gradient: Gradient | None = None
         self._in_step: Optimizer | None = None
         self._began = 0.0
@@ -146,13 +151,14 @@ class Recorder:
         self._look_for_replaced(player)
         with self.flow.paused():
             self.snapshots.before_pass(network, player)
+        self._drew = False
         self._running.append((network, (player, self.flow.operations, time.perf_counter())))
 
-    def _after_pass(self, network: nn.Module, args: Any, kwargs: Any, made: Any) -> None:
+    def _after_pass(self, network: nn.Module, args: Any, kwargs: Any, made: Any = None) -> None:
         if not self._running or self._running[-1][0] is not network:
             return
         _, (player, operations, began) = self._running.pop()
-        if made is None:  # it has failed
+        if made is None:  # it has failed, and torch has given no kwargs
             return
         ms = 1000 * (time.perf_counter() - began)
         self.compiled |= hasattr(network, "_orig_mod")
@@ -161,6 +167,7 @@ class Recorder:
             of = frozenset(number for kind, number in labels if kind == "pass")
             inputs = [*tensors((args, kwargs))]
             parameters = [*network.parameters()]
+            drawn_inside = self._drew and not any(one.is_floating_point() for one in inputs)
             self._passes += 1
             seen = NetworkPass(
                 place(),
@@ -168,37 +175,53 @@ class Recorder:
                 player,
                 unwrapped(network),
                 of,
-                max((share for kind, share in labels if kind == "mixed"), default=0),
+                self.flow.mixed(inputs),
                 self.players.reached(inputs),
-                self._values.number(inputs[0]) if inputs else 0,
+                self._values.of_all(inputs[:1]),
+                self._values.of_all([] if drawn_inside else inputs),
+                self._drew,
                 any(one.requires_grad for one in tensors(made)),
                 network.training,
                 bool(parameters) and not any(p.requires_grad for p in parameters),
                 any(isinstance(one, _BatchNorm) for one in network.modules()),
+                any(isinstance(one, _BatchNorm | _DropoutNd) for one in network.modules()),
                 dict(self._steps),
                 any(kind == "gradient" for kind, _ in labels),
                 ms=ms,
                 operations=self.flow.operations - operations,
             )
             if not self.snapshots.done:
-                arguments = (*args, *kwargs.values())
+                arguments = _in_order(unwrapped(network), args, kwargs) if kwargs else args
                 seen.given = tuple(one.detach().clone() if isinstance(one, Tensor) else one for one in arguments)
+            seen.is_loss = self._is_loss(inputs, made)
             seen.made = {self._values.number(one) for one in tensors(made)}
-            self._listen(seen, made)
+            self._listen(seen, made, {one.shape for one in inputs})
             self._listen_to_reversal(seen, inputs)
             given = {key(one) for one in inputs}  # a network may return its input beside its scores
             self.flow.put((one for one in tensors(made) if key(one) not in given), frozenset({("pass", seen.number)}))
             self._note(seen)
 
-    def _listen(self, seen: NetworkPass, made: Any) -> None:
-        for one in tensors(made):
-            if one.requires_grad and one.grad_fn is not None:
-                one.register_hook(lambda seed: self._seed(seen, seed))
+    def _is_loss(self, inputs: list[Tensor], made: Any) -> bool:
+        """Return whether a module was given fakes and as many other samples, and returned single numbers."""
+        shapes: dict[bool, set[torch.Size]] = {True: set(), False: set()}
+        for one in inputs:
+            shapes[any(kind == "pass" for kind, _ in self.flow.labels(one))].add(one.shape)
+        return bool(shapes[True] & shapes[False]) and all(one.numel() == 1 for one in tensors(made))
 
-    def _seed(self, seen: NetworkPass, seed: Tensor) -> None:
+    def _listen(self, seen: NetworkPass, made: Any, shapes: set[torch.Size]) -> None:
+        """Keep the gradients by what a network returns; an output with the shape of an input is no score but a reconstruction."""
+        for number, one in enumerate(tensors(made)):
+            if one.requires_grad and one.grad_fn is not None:
+                score = None if one.shape in shapes else one.detach().clone()
+                one.register_hook(partial(self._seed, seen, number, score))
+
+    def _seed(self, seen: NetworkPass, number: int, score: Tensor | None, seed: Tensor) -> None:
         if self._gradient is not None:
             with self.flow.paused():
-                seen.seeds.append((self._gradient.number, seed.detach().clone()))
+                seed = seed.detach().clone()
+                seen.seeds.append((self._gradient.number, seed))
+                if score is not None:
+                    seen.scores.append((self._gradient.number, number, score, seed))
 
     def _listen_to_reversal(self, seen: NetworkPass, inputs: list[Tensor]) -> None:
         """Compare, in the backward pass, the gradient by a fake where D is given it and where G has made it."""
@@ -259,7 +282,7 @@ class Recorder:
             return
         for number, player in self.players.items():
             for p in player.parameters():
-                if p.grad is not None and before.get(id(p)) != _state(p):
+                if p.grad is not None and self.players.owner(p) == number and before.get(id(p)) != _state(p):
                     old = frozenset(one for one in self.flow.labels(p.grad) if one[0] == "gradient")
                     self.flow.gradients.add(key(p.grad))
                     fresh = before.get(id(p)) is None
@@ -278,6 +301,7 @@ class Recorder:
         self._look_for_replaced(player)
         with self.flow.paused():
             self.snapshots.before_step(player, len(self.events))
+        player.replaced = False
         self.on_step(player)
         self._in_step, self._began = optimizer, time.perf_counter()
         has_closure = any(callable(one) for one in (*args[1:], *kwargs.values()))  # args begin with the optimiser
@@ -348,17 +372,28 @@ class Recorder:
     def drew(self) -> None:
         """Note that a network draws random numbers in its pass, which another run of it draws anew."""
         if self._running:
+            self._drew = True
             self.unlike = self.unlike or "a network draws random numbers, as dropout does"
 
     def waited(self) -> None:
-        """Note that the host waits, unless torch itself does so in scaling gradients."""
+        """Note that the host waits, unless torch itself does so in scaling gradients or in a data loader."""
         if self._in_step is None and self._gradient is None:
             frame = sys._getframe(1)
             while frame is not None:
-                if "grad_scaler" in frame.f_code.co_filename:
+                if any(one in frame.f_code.co_filename for one in SILENT):
                     return
                 frame = frame.f_back  # type: ignore[assignment]
             self._note(Wait(place()))
+
+
+def _in_order(network: nn.Module, args: Any, kwargs: Any) -> tuple[Any, ...]:
+    """Return the arguments of a pass by position, as far as the network takes them so."""
+    try:
+        bound = inspect.signature(network.forward).bind(*args, **kwargs)
+    except (TypeError, ValueError):
+        return (*args, *kwargs.values())
+    bound.apply_defaults()  # those between two arguments that are given
+    return (*bound.args, *(one for name, one in bound.kwargs.items() if name in kwargs))
 
 
 def _entries(gradient: Tensor) -> Tensor:

@@ -1,5 +1,6 @@
 """The report of a watched loop as text, from the plain values of its JSON."""
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -8,13 +9,24 @@ from typing import Any
 def text(seen: Mapping[str, Any]) -> str:
     """Return the trace, the rule, the costs and the faults, line by line."""
     lines = [f"Watched {seen['iterations']} iteration{'s' * (seen['iterations'] != 1)}."]
-    lines += [f"  trace   {one}" for one in dict.fromkeys(seen["traces"])]
+    lines += [f"  trace   {_shortened(one)}" for one in dict.fromkeys(seen["traces"])]
     lines += _rule(seen)
     lines += [f"  cost    {one}" for one in [*_passes(seen["costs"]), *_counted(seen), *map(_wait, seen["waits"])]]
     if seen["compiled"]:
         lines.append("  note    compiled networks run uncompiled while they are watched, so that they may round differently")
     lines += [f"  fault   {place}: {effect}; {remedy}" for _, place, effect, remedy in (one.values() for one in seen["faults"])]
-    return "\n".join(lines if seen["faults"] else [*lines, "  faults  none"])
+    if not seen["faults"]:
+        lines.append("  faults  none" if seen["iterations"] else "  faults  not looked for, without an iteration")
+    return "\n".join(lines)
+
+
+def _shortened(trace: str) -> str:
+    """Return a trace with what stands in it four times or more in a row written once, such as many steps of D."""
+    return re.sub(r"((?:\S+ ){1,8}?)\1{3,}", lambda found: _times(found[1], found[0]), f"{trace} ").rstrip()
+
+
+def _times(one: str, all_of_them: str) -> str:
+    return f"({one.rstrip()}) × {len(all_of_them) // len(one)} "
 
 
 def _rule(seen: Mapping[str, Any]) -> list[str]:

@@ -75,6 +75,8 @@ def rule(story: Story, events: Sequence[Event]) -> Rule:
     known = _by_hand(story, events, updates, n, m)
     if known is not None:
         return known
+    if any(passed.is_loss for one in updates for passed in one.real + one.fake):
+        return Rule(None, n, m, why="a module of D's returns a loss, and what D scores inside it is not seen")
     if any(not one.fake for one in updates):
         return Rule(None, n, m, nearest=None, why="a player moves without having seen fakes through D")
     d_first = updates[0].role == "D"

@@ -25,6 +25,7 @@ class Snapshots:
         self.copies: dict[nn.Module, tuple[nn.Module, Optimizer] | None] = {}
         self.ends: list[tuple[int, dict[int, list[Tensor]]]] = []
         self._moved: list[Player] = []
+        self._copied: dict[nn.Module, Player] = {}
 
     @property
     def done(self) -> bool:
@@ -32,10 +33,14 @@ class Snapshots:
         return len(self.ends) >= ROUNDS
 
     def before_pass(self, network: nn.Module, player: Player) -> None:
-        """Copy a network that has not been seen, and its optimiser, tied to one another as they are."""
+        """Copy a network that has not been seen, and its optimiser, tied to one another as they are.
+
+        With another optimiser, as after pretraining, it is copied again, unless a round has ended.
+        """
         network = unwrapped(network)
-        if self.done or network in self.copies:
+        if self.done or self._copied.get(network) is player or (self.ends and network in self.copies):
             return
+        self._copied[network] = player
         try:
             self.copies[network] = copy.deepcopy((network, player.optimizer)) if player.optimizer else None
         except Exception:  # anything may be in a module; then nothing is checked
@@ -43,6 +48,7 @@ class Snapshots:
 
     def before_step(self, player: Player, events: int) -> None:
         """End a round where its first player moves again after another."""
+        self._moved = [one for one in self._moved if not one.replaced]
         if not self.done and any(one is not player for one in self._moved) and player is self._moved[0]:
             self.end(events)
         self._moved.append(player)

@@ -48,7 +48,7 @@ def lettered(story: Story, events: Sequence[Event], *, gradients: bool = False) 
 def _pass(story: Story, one: NetworkPass, known: set[int]) -> list[str]:
     role, index = one.player.role, _index(story, one)
     if role == "G":
-        fed = any(n in story.passes and story.passes[n].player.role == "G" for n in one.of)
+        fed = any(n in story.passes for n in one.of)
         new = not fed and one.latents not in known
         known.add(one.latents)
         return ["z"] * new + [f"G{index}"]

@@ -233,6 +233,22 @@ def signs_that_agree():
     return alternating(setting(), sign=-1)
 
 
+@broken("same_way")
+def d_takes_fakes_for_real():
+    p = setting()
+
+    def step():
+        fake = p.G(p.z())
+        p.od.zero_grad()
+        (g_loss(p.D(p.x())) + g_loss(p.D(fake.detach()))).backward()
+        p.od.step()
+        p.og.zero_grad()
+        g_loss(p.D(fake)).backward()
+        p.og.step()
+
+    return p, step
+
+
 @broken("detached_penalty")
 def penalty_without_its_graph():
     p = setting()
@@ -278,6 +294,29 @@ def one_optimiser_has_both():
     p.og = torch.optim.Adam([*p.G.parameters(), *p.D.parameters()], 1e-3)
     p.given = p.G, p.D, p.og, p.od
     return alternating(p)
+
+
+@broken("in_both")
+def both_optimisers_have_g():
+    p = setting()
+    p.od = torch.optim.Adam(p.G.parameters(), 1e-3)
+    return alternating(p)
+
+
+@broken("no_gradient")
+def gradients_are_cleared_before_the_step():
+    p = setting()
+
+    def step():
+        fake = p.G(p.z())
+        d_loss(p.D(p.x()), p.D(fake.detach())).backward()
+        p.od.zero_grad()
+        p.od.step()
+        p.og.zero_grad()
+        g_loss(p.D(fake)).backward()
+        p.og.step()
+
+    return p, step
 
 
 @broken("in_none")

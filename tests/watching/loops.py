@@ -1,6 +1,8 @@
 """Loops in the styles of many projects, on tiny networks: each returns its networks, its optimisers and one iteration."""
 
+import contextlib
 import itertools
+from dataclasses import dataclass
 from types import SimpleNamespace
 
 import torch
@@ -1022,3 +1024,310 @@ class Labelled(nn.Module):
 
     def forward(self, x, label):
         return self.layers(x + self.embedding(label))
+
+
+@sound("detach", DETACH)
+def lsgan_whose_fakes_score_above_g_s_target():
+    """Targets of -1, 1 and 0 (Mao et al. 2017): where fakes score above 0, both losses push their scores down."""
+    p = setting()
+    p.D[-1].bias.data.fill_(0.5)
+
+    def step():
+        fake = p.G(p.z())
+        p.od.zero_grad()
+        ((p.D(p.x()) - 1).square().mean() + (p.D(fake.detach()) + 1).square().mean()).backward()
+        p.od.step()
+        p.og.zero_grad()
+        p.D(fake).square().mean().backward()
+        p.og.step()
+
+    return p, step
+
+
+@sound("detach", "z G r f' D+ f G+")
+def lsgan_whose_scores_all_lie_below_both_targets():
+    """With targets of 0 and 1, where all scores lie below 0, D's loss pushes those of fakes up as well."""
+    p = setting()
+    p.D[-1].bias.data.fill_(-2.0)
+
+    def step():
+        fake = p.G(p.z())
+        p.od.zero_grad()
+        ((p.D(p.x()) - 1).square().mean() + p.D(fake.detach()).square().mean()).backward()
+        p.od.step()
+        p.og.zero_grad()
+        (p.D(fake) - 1).square().mean().backward()
+        p.og.step()
+
+    return p, step
+
+
+@sound("detach", checked=False)
+def beside_a_classifier_that_helps():
+    """The classifier learns from fakes as well, and wants of their scores what G wants."""
+    p = setting(latent=LATENT + 1)
+    p.C = mlp(SIZE, 1)
+    p.oc = torch.optim.Adam(p.C.parameters(), 1e-3)
+    p.networks_d, p.optimizers_d = [p.D, p.C], [p.od, p.oc]
+
+    def step():
+        label = torch.ones(B, 1)
+        fake = p.G(torch.cat([torch.randn(B, LATENT), label], 1))
+        p.oc.zero_grad()
+        bce(p.C(fake.detach()), label).backward()
+        p.oc.step()
+        p.od.zero_grad()
+        d_loss(p.D(p.x()), p.D(fake.detach())).backward()
+        p.od.step()
+        p.og.zero_grad()
+        (g_loss(p.D(fake)) + bce(p.C(fake), label)).backward()
+        p.og.step()
+
+    return p, step
+
+
+class Drawing(nn.Module):
+    """Draws its latents itself, for as many samples, or for the labels that it is given."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = mlp(LATENT, SIZE)
+
+    def forward(self, of):
+        return self.layers(torch.randn(B if isinstance(of, int) else len(of), LATENT))
+
+
+def drawing(of):
+    p = setting()
+    p.G = Drawing()
+    p.og = torch.optim.Adam(p.G.parameters(), 1e-3)
+
+    def step():
+        p.od.zero_grad()
+        d_loss(p.D(p.x()), p.D(p.G(of).detach())).backward()
+        p.od.step()
+        p.og.zero_grad()
+        g_loss(p.D(p.G(of))).backward()
+        p.og.step()
+
+    return p, step
+
+
+@sound("resample", "r z G f' D+ z G f G+", checked=False)
+def latents_drawn_by_g():
+    return drawing(B)
+
+
+@sound("resample", "r z G f' D+ z G f G+", checked=False)
+def latents_drawn_by_g_for_labels():
+    return drawing(torch.arange(B) % 3)
+
+
+@sound("resample", "r z G f' D+ z G f G+")
+def labels_before_latents():
+    """Labels are the same in every iteration, and the first argument; the latents are not."""
+    p = setting()
+    p.G = LabelsFirst()
+    p.og = torch.optim.Adam(p.G.parameters(), 1e-3)
+    label = torch.arange(B) % 3
+
+    def step():
+        p.od.zero_grad()
+        d_loss(p.D(p.x()), p.D(p.G(label, p.z()).detach())).backward()
+        p.od.step()
+        p.og.zero_grad()
+        g_loss(p.D(p.G(label, p.z()))).backward()
+        p.og.step()
+
+    return p, step
+
+
+class LabelsFirst(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = mlp(LATENT + 3, SIZE)
+
+    def forward(self, label, z):
+        return self.layers(torch.cat([z, F.one_hot(label, 3).to(z)], 1))
+
+
+@sound("detach", DETACH)
+def arguments_in_another_order():
+    p = setting()
+    p.G = LabelsFirst()
+    p.og = torch.optim.Adam(p.G.parameters(), 1e-3)
+
+    def step():
+        fake = p.G(z=p.z(), label=torch.randint(3, (B,)))
+        p.od.zero_grad()
+        d_loss(p.D(p.x()), p.D(fake.detach())).backward()
+        p.od.step()
+        p.og.zero_grad()
+        g_loss(p.D(fake)).backward()
+        p.og.step()
+
+    return p, step
+
+
+@sound("detach")
+def samples_of_fixed_latents():
+    """Nothing learns from them."""
+    p, usual = in_the_usual_order(setting())
+    fixed = p.z()
+
+    def step():
+        usual()
+        p.G(fixed).detach()
+
+    return p, step
+
+
+def in_the_usual_order(p):
+    def step():
+        fake = p.G(p.z())
+        p.od.zero_grad()
+        d_loss(p.D(p.x()), p.D(fake.detach())).backward()
+        p.od.step()
+        p.og.zero_grad()
+        g_loss(p.D(fake)).backward()
+        p.og.step()
+
+    return p, step
+
+
+@sound("detach", DETACH)
+def d_without_modes_in_eval():
+    p = setting()
+    p.D.eval()
+    return in_the_usual_order(p)
+
+
+@sound("detach", "z G r1 r2 f1' f2' D+ f1 f2 G+", checked=False)
+def a_body_and_a_head():
+    p = setting()
+    body, head = mlp(SIZE, 8), nn.Linear(8, 1)
+    p.od = torch.optim.Adam([*body.parameters(), *head.parameters()], 1e-3)
+    p.networks_d, p.D = [body, head], lambda x: head(body(x))
+    return in_the_usual_order(p)
+
+
+@sound("detach", "z G1 r1 r2 f1' f2' D+ f1 f2 G2 G+", checked=False)
+def infogan_with_a_common_front_end():
+    """Chen et al. 2016: Q reads the features of D's front end, and moves with G."""
+    p = setting(latent=LATENT + 3)
+    body, head, q = mlp(SIZE, 8), nn.Linear(8, 1), nn.Linear(8, 3)
+    p.od = torch.optim.Adam([*body.parameters(), *head.parameters()], 1e-3)
+    p.og = torch.optim.Adam([*p.G.parameters(), *q.parameters()], 1e-3)
+    p.networks_g, p.networks_d = [p.G, q], [body, head]
+
+    def step():
+        code = torch.randint(3, (B,))
+        fake = p.G(torch.cat([torch.randn(B, LATENT), F.one_hot(code, 3)], 1))
+        p.od.zero_grad()
+        d_loss(head(body(p.x())), head(body(fake.detach()))).backward()
+        p.od.step()
+        p.og.zero_grad()
+        features = body(fake)
+        (g_loss(head(features)) + F.cross_entropy(q(features), code)).backward()
+        p.og.step()
+
+    return p, step
+
+
+@dataclass
+class Scored:
+    score: torch.Tensor
+
+
+class ScoredBy(nn.Sequential):
+    def forward(self, x):
+        return Scored(super().forward(x))
+
+
+@sound("detach", DETACH, checked=False)
+def scores_in_a_dataclass():
+    p = setting()
+    p.D = ScoredBy(*p.D)
+
+    def step():
+        fake = p.G(p.z())
+        p.od.zero_grad()
+        d_loss(p.D(p.x()).score, p.D(fake.detach()).score).backward()
+        p.od.step()
+        p.og.zero_grad()
+        g_loss(p.D(fake).score).backward()
+        p.og.step()
+
+    return p, step
+
+
+@sound("detach", DETACH)
+def a_pass_that_fails():
+    p, usual = in_the_usual_order(setting())
+
+    def step():
+        with contextlib.suppress(RuntimeError):
+            p.D(torch.randn(B, SIZE + 1))
+        usual()
+
+    return p, step
+
+
+@sound("detach", "z G f' f' D+ f G+", checked=False)
+def halves_of_a_joined_batch():
+    """Real samples and fakes are changed in one batch, and scored apart: batch norm sees no mixture."""
+    p = setting(more=(nn.BatchNorm1d(16),))
+
+    def step():
+        fake = p.G(p.z())
+        both = torch.cat([p.x(), fake.detach()]) + 0.01 * torch.randn(2 * B, SIZE)
+        real, made = both.chunk(2)
+        p.od.zero_grad()
+        d_loss(p.D(real), p.D(made)).backward()
+        p.od.step()
+        p.og.zero_grad()
+        g_loss(p.D(fake)).backward()
+        p.og.step()
+
+    return p, step
+
+
+@sound("resample", d_steps=2, checked=False)
+def wgan_clipped_before_d_moves():
+    """As in the authors' code (Arjovsky et al. 2017), where G learns from weights that are clipped only afterwards."""
+    p = setting()
+
+    def step():
+        for _ in range(2):
+            for one in p.D.parameters():
+                one.data.clamp_(-0.05, 0.05)
+            p.od.zero_grad()
+            (p.D(p.G(p.z()).detach()).mean() - p.D(p.x()).mean()).backward()
+            p.od.step()
+        p.og.zero_grad()
+        (-p.D(p.G(p.z())).mean()).backward()
+        p.og.step()
+
+    return p, step
+
+
+@sound("detach", DETACH, checked=False)
+def began_by_reconstructions():
+    """Berthelot et al. 2017: D's outputs are reconstructions, those of real samples too low and those of fakes too high."""
+    p = setting()
+    p.D = mlp(SIZE, SIZE)
+    p.od = torch.optim.Adam(p.D.parameters(), 1e-3)
+
+    def error(x):
+        return (p.D(x) - x).abs().mean()
+
+    def step():
+        fake = p.G(p.z()) - 9
+        p.od.zero_grad()
+        (error(p.x() + 9) - 0.5 * error(fake.detach())).backward()
+        p.od.step()
+        p.og.zero_grad()
+        error(fake).backward()
+        p.og.step()
+
+    return p, step

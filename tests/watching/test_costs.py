@@ -124,3 +124,33 @@ def test_values_that_are_read_are_a_cost_and_no_fault():
     assert (seen.rule, seen.faults) == ("detach", [])
     assert [(one.place.partition(":")[0], one.per_iteration) for one in seen.waits] == [("test_costs.py", 1.0)] * 2
     assert len({one.place for one in seen.waits}) == 2
+
+
+def test_fakes_from_the_same_latents_are_new_ones_once_g_has_moved():
+    seen = seen_of(SOUND["lightning_module"][0]()[1])
+    assert not [one for one in seen.costs if "twice" in one.remark]
+
+
+def test_gradients_that_a_third_optimiser_uses_are_not_thrown_away():
+    """PyTorch-GAN's InfoGAN: an optimiser of G and D together moves them along a loss of its own."""
+    with ganexp.watch() as seen:
+        p, usual = alternating(setting())
+        both = torch.optim.Adam([*p.G.parameters(), *p.D.parameters()], 1e-3)
+        for _ in range(2):
+            usual()
+            both.zero_grad()
+            p.D(p.G(p.z())).square().mean().backward()
+            both.step()
+        usual()
+    assert [one.what for one in seen.costs if "thrown away" in one.remark] == ["bDG"]
+
+
+def test_what_a_data_loader_reads_is_no_wait_of_the_loop():
+    p, usual = alternating(setting())
+    loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(p.x()), B, shuffle=True)
+
+    def step():
+        for _ in loader:
+            usual()
+
+    assert seen_of(step).waits == []

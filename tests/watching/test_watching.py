@@ -1,6 +1,7 @@
 """What surrounds a loop: wrapped networks, compiled ones, players given or not, notebooks, and hooks that go away."""
 
 import contextlib
+import gc
 import json
 import sys
 
@@ -113,6 +114,102 @@ def test_an_optimiser_that_is_made_while_watching_is_found():
         _, step = alternating(setting())
         step(), step()
     assert seen.rule == "detach"
+
+
+def test_networks_are_their_last_optimisers():
+    """G is pretrained by an optimiser of its own, and both get new ones after two iterations."""
+    with ganexp.watch() as seen:
+        p = setting()
+        warm = torch.optim.Adam(p.G.parameters(), 1e-3)
+        for _ in range(3):
+            warm.zero_grad()
+            p.G(p.z()).square().mean().backward()
+            warm.step()
+        for _ in range(2):
+            p.og, p.od = (torch.optim.Adam(one.parameters(), 1e-3) for one in (p.G, p.D))
+            _, step = alternating(p)
+            step(), step()
+    assert (seen.rule, seen.iterations, seen.trace, seen.faults) == ("detach", 4, "z G r f' D+ f G+", []), str(seen)
+    assert seen.difference == 0
+    assert "P3 P3+ P3 P3+ P3 P3+ z G" in str(seen)
+
+
+def test_weights_that_d_s_optimiser_has_too_are_told_whichever_is_made_first():
+    p = setting()
+    p.og = p.od = None
+    gc.collect()
+    with ganexp.watch() as seen:
+        p.od = torch.optim.Adam([*p.D.parameters(), *p.G.parameters()], 1e-3)
+        p.og = torch.optim.Adam(p.G.parameters(), 1e-3)
+        _, step = alternating(p)
+        step(), step()
+    assert [one.kind for one in seen.faulty] == ["in_both"]
+
+
+def test_what_stands_in_a_trace_many_times_in_a_row_is_printed_once():
+    p = setting()
+
+    def step():
+        for _ in range(5):
+            p.od.zero_grad()
+            d_loss(p.D(p.x()), p.D(p.G(p.z()).detach())).backward()
+            p.od.step()
+        p.og.zero_grad()
+        g_loss(p.D(p.G(p.z()))).backward()
+        p.og.step()
+
+    with ganexp.watch() as seen:
+        step(), step()
+    assert "  trace   (r z G f' D+) × 5 z G f G+\n" in str(seen)
+    assert seen.trace.count("D+") == 5
+
+
+def test_a_loss_that_scores_inside_gets_no_name():
+    p = setting()
+
+    class Adversary(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.D = p.D
+
+        def forward(self, x, fake):
+            return d_loss(self.D(x), self.D(fake.detach()))
+
+    p.adversary = Adversary()
+
+    def step():
+        fake, x = p.G(p.z()), p.x()
+        p.od.zero_grad()
+        p.adversary(x, fake).backward()
+        p.od.step()
+        p.og.zero_grad()
+        g_loss(p.D(fake)).backward()
+        p.og.step()
+
+    with ganexp.watch() as seen:
+        step(), step()
+    assert (seen.rule, seen.faults) == (None, [])
+    assert "returns a loss" in seen.found.why
+
+
+def test_a_rule_with_a_pool_is_named_by_the_trace():
+    """The first iteration alone has no old fakes, and is no check of the others."""
+    p, old = setting(), []
+
+    def step():
+        fake = p.G(p.z())
+        p.od.zero_grad()
+        d_loss(p.D(p.x()), p.D((old or [fake.detach()])[-1])).backward()
+        p.od.step()
+        old.append(fake.detach())
+        p.og.zero_grad()
+        g_loss(p.D(p.G(p.z()))).backward()
+        p.og.step()
+
+    with ganexp.watch() as seen:
+        step(), step(), step()
+    assert seen.found.wrappers == ("replay",)
+    assert seen.checked.startswith("not checked")
 
 
 def test_some_of_the_players_alone_are_refused():

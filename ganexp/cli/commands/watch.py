@@ -31,11 +31,17 @@ class Counter:
     def __call__(self, player: Player) -> None:
         """Count a step that is about to be made."""
         self.steps += 1
+        self.moved = [one for one in self.moved if not one.replaced]
         if self.moved and player is self.moved[0] and any(one is not player for one in self.moved):
             self.complete += 1
             self.moved.clear()
-        if self.complete >= self.iterations or self.steps > WITHOUT_END * self.iterations:
+        if self.complete >= self.iterations:
             raise Enough
+        if self.steps > WITHOUT_END * self.iterations:
+            raise Enough(
+                f"was stopped after {self.steps - 1} steps, with {self.complete} iterations complete: if it pretrains a "
+                "network for longer, ask for more --iterations, or put `with ganexp.watch():` around some iterations of both"
+            )
         self.moved.append(player)
 
 
@@ -43,14 +49,15 @@ def main(options: argparse.Namespace) -> WatchedLoop:
     """Run the script, print the report, and return it."""
     seen = watch(on_step=Counter(options.iterations))
     failure: BaseException | None = None
+    stopped = ""
     before = sys.argv[:], sys.path[:]
     sys.argv = [str(options.script), *options.words]
     sys.path.insert(0, str(options.script.resolve().parent))
     try:
         with contextlib.redirect_stdout(sys.stderr), seen:
             runpy.run_path(str(options.script), run_name="__main__")
-    except Enough:
-        pass
+    except Enough as enough:
+        stopped = str(enough)
     except SystemExit as end:  # the script's own
         failure = None if end.code in (None, 0) else end
     except Exception as error:
@@ -60,9 +67,14 @@ def main(options: argparse.Namespace) -> WatchedLoop:
         sys.argv, sys.path[:] = before
     print(json.dumps(seen.json(), indent=2) if options.json else seen)
     if options.picture and seen.story is not None:
+        options.picture.parent.mkdir(parents=True, exist_ok=True)
         with atomic_write(options.picture) as file:
             lives(seen).savefig(file, dpi=120)
     if failure is not None:
         said = [type(failure).__name__, *str(failure).splitlines()[:1]]
         sys.exit(f"Error: {options.script} ended with {': '.join(said)}")
+    if not seen.iterations and not seen.faults:
+        sys.exit(f"Error: {options.script} {stopped}." if stopped else f"Error: {options.script}: {seen.found.why}.")
+    if stopped:
+        print(f"{options.script} {stopped}.", file=sys.stderr)
     return seen

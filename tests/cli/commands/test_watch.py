@@ -65,7 +65,18 @@ def test_the_report_of_a_script_that_fails_says_why(tmp_path, capsys):
 def test_a_script_that_trains_nothing_is_told(tmp_path):
     path = tmp_path / "nothing.py"
     path.write_text("print('hello')")
-    assert call("watch", path).rule is None
+    with pytest.raises(SystemExit, match=r"^Error: .*nothing\.py: no iteration was complete"):
+        call("watch", path)
+
+
+def test_a_script_that_pretrains_for_long_is_stopped_with_a_remedy(tmp_path):
+    path = tmp_path / "pretraining.py"
+    path.write_text(
+        "import torch\nG = torch.nn.Linear(1, 1)\noptimizer = torch.optim.SGD(G.parameters())\n"
+        "while True:\n    optimizer.zero_grad()\n    G(torch.ones(2, 1)).mean().backward()\n    optimizer.step()\n"
+    )
+    with pytest.raises(SystemExit, match=r"^Error: .*pretraining\.py was stopped after 100 steps.*--iterations"):
+        call("watch", path, "--iterations", 1)
 
 
 def test_what_is_refused_at_once(tmp_path):
