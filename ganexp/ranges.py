@@ -38,7 +38,7 @@ def checked(function: Callable[P, T]) -> Callable[P, T]:
         hints = get_type_hints(function, include_extras=True)
         for name, value in signature.bind(*args, **kwargs).arguments.items():
             for wanted in _violated(value, hints.get(name)):
-                raise ValueError(f"{name} {wanted}; got {value}")
+                raise ValueError(f"{name} {wanted}; got {'an empty value' if value == '' else value}")
         return function(*args, **kwargs)
 
     return call
@@ -68,6 +68,8 @@ def _violated(value: Any, hint: Any) -> Iterator[str]:
     elif get_origin(hint) is tuple:
         for part, inner in zip(value, get_args(hint), strict=False):
             yield from _violated(part, inner)
+    elif hint is str and value == "":
+        yield "needs a value"
     elif hint is float and not math.isfinite(value):
         yield "needs a finite number"
     elif hint is int and (isinstance(value, bool) or not hasattr(value, "__index__")):

@@ -130,6 +130,8 @@ def sample(options: Namespace) -> None:
     for option, needed in GOES_WITH.items():
         if getattr(options, option) != getattr(untouched, option) and chosen.isdisjoint(needed):
             raise UserError(f"--{option.replace('_', '-')} goes with {' or '.join(needed)}")
+    if options.indices and (options.n or options.first):
+        raise UserError("--indices says which samples are drawn: leave out --n and --first")
     if options.indices and (options.task, options.format) == ("images", "tar"):
         raise UserError("--indices does not go with --format tar: choose png or npz")
     if options.task == "film":
@@ -293,6 +295,9 @@ def has_spectrum(row: Mapping[str, Any]) -> bool:
 def compare(options: Namespace) -> None:
     """Refuse unknown losses, and a folder that already holds a comparison."""
     _refuse_unknown("--losses", options.losses or [], "loss")
+    for key, option in (("loss", "--losses"), ("strategy", "--strategies")):
+        if any(word.lstrip("+").startswith(f"{key}=") for word in options.overrides or []):
+            raise UserError(f"{option} says what is compared, and --overrides has {key}=: leave that out")
     if options.output:
         if (options.output / "table.md").exists():
             raise UserError(f"--output={options.output} holds a comparison already: choose another folder.")

@@ -11,6 +11,7 @@ from hydra.core.override_parser.types import Override
 from hydra.errors import ConfigCompositionException, HydraException, MissingConfigException, OverrideParseException
 from omegaconf import DictConfig
 from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBaseException
+from yaml import YAMLError  # type: ignore[import-untyped]
 
 from ganexp.config.defaults import conf_folder, option_files
 from ganexp.config.parsing import unknown_key
@@ -67,6 +68,8 @@ def sentence(error: Exception) -> str:
     if text.startswith("Error merging override "):  # a list where there are keys, or keys where there is a value
         override = text.splitlines()[0].removeprefix("Error merging override ").strip()
         return f"{override} would replace keys by a value, or a value by keys: set keys one by one, as in a.b=…."
+    if isinstance(error, YAMLError):
+        return f"a file cannot be read as YAML: {' '.join(text.split())}."
     if not isinstance(error, (HydraException, OmegaConfBaseException)):  # Hydra fails without saying anything
         reason = " ".join(text.split())[:80]
         return f"a value is nested too deeply, too long, or not an option of its group, as in loss=hinge ({reason})."

@@ -162,6 +162,8 @@ def config_of(path: Path, asked: dict[str, Any], *, trust: Trust = (), decode: s
     typed = [] if asked.get("features") is None else ["evaluation.features"]
     values = evaluated(state["config"], asked) | {"logger": {}}
     if decode is not None and isinstance(values.get("dataset"), dict):
+        if "decode" not in values["dataset"]:
+            raise UserError(f"--decode is for runs on latents, and {path} is of none: leave it out")
         values["dataset"] = values["dataset"] | {"decode": decode}
         typed.append("dataset.decode")
     remedy = "name it yourself with --features or --decode, if it is your own"

@@ -107,7 +107,7 @@ def with_coefficients(choices: Choices, parts: Parts, average: Average, gan: GAN
 def _flat(said: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
     """Yield each dotted key and its value, whether keys are written with dots or nested."""
     for name, below in said.items():
-        if isinstance(below, Mapping) and "to" not in below:
+        if isinstance(below, Mapping) and below.keys().isdisjoint(("to", "by")):
             yield from _flat(below, f"{above}{name}.")
         else:
             yield f"{above}{name}", below
@@ -122,6 +122,8 @@ def _move(key: str, said: Any) -> Move:
         below = ".".join([f"moving.{key}", *map(str, first["loc"])])
         if first["type"] == "extra_forbidden":
             raise UserError(unknown_key(below, Move.model_fields)) from None
+        if first["type"] == "missing":
+            raise UserError(f"moving.{key} should say the number that it becomes, as in moving.{key}.to=…") from None
         if not isinstance(said, Mapping):
             raise UserError(f"moving.{key} should be the number that it becomes, not {shown(said)}.") from None
         raise UserError(refused(below, first["msg"], first["input"])) from None

@@ -27,6 +27,7 @@ PLAINLY = {
     "should be a valid list": "needs a list",
     "should be greater than or equal to": "must be at least",
     "should be less than or equal to": "must be at most",
+    "should have at least 1 character": "needs a value",
     "should have at least": "needs at least",
     "should": "must",
 }
@@ -78,6 +79,8 @@ def unknown_key(key: str, known: Iterable[str], *, preset: bool = False) -> str:
     if close:
         return f"Unknown key {key}. Did you mean {'.'.join(filter(None, [above, close[0]]))}?"
     there = f"This {above} has {', '.join(known)}." if above in GROUPS else f"The keys here are {', '.join(known)}."
+    if above == "dataset" and "of" in known:
+        there += f" Of the data that it is made from, it is dataset.of.{name}."
     none = f"This {above} has no settings: choose one that has it, as in {above}=… {key}=…."
     hint = there if known else none if above in GROUPS else f"{above} has no keys below it."
     remedy = f" If an experiment has set it, add ~{key}." if preset else ""

@@ -43,6 +43,11 @@ def loaded(path: Path, values: dict[str, Any]) -> State:
     ended = read_summary(RunFolder.of_checkpoint(path).path).get("state") == "finished"
     iteration = state["run"]["iteration"]
     if iteration > values["iterations"] or (iteration == values["iterations"] and ended):
+        if iteration < (planned := completed(state["config"])["iterations"]):
+            raise UserError(
+                f"resume: {path} is at iteration {iteration}, beyond iterations={values['iterations']}: leave iterations out "
+                f"to go on to {planned}, or give more than {iteration}."
+            )
         spent = _rates(state).get("end", iteration + 1) <= iteration and _final(values.get("schedule", {})) == 0
         more = f"iterations={2 * iteration}" + f" schedule.end={2 * iteration}" * spent
         raise UserError(f"resume: {path} has finished its {iteration} iterations: to train on, raise them, as by {more}.")

@@ -99,15 +99,15 @@ class Keys(BaseModel):
         return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
+Named = Annotated[str, Field(min_length=1)]
+
+
 class SweepConfig(Keys):
     """The keys below `sweep`."""
 
-    metric: str | None
+    metric: Named | None
     direction: Literal["auto", "minimize", "maximize"]
-    resume: str | None
-
-
-Named = Annotated[str, Field(min_length=1)]
+    resume: Named | None
 
 
 class EvaluationConfig(Keys):
@@ -173,7 +173,7 @@ class Config(Keys):
     g_steps: Steps
     redundant_gradients: bool
     term_gradients: bool
-    init_from: str | None
+    init_from: Named | None
     freeze_d: Annotated[int, Field(ge=0, le=10_000)]
     clip_gradients: Off | Annotated[float, Field(gt=0)] = key(choices="off or a norm above 0, such as 1")
     moving: dict[str, Any] | None = key(
@@ -189,7 +189,7 @@ class Config(Keys):
     keep_checkpoints: Annotated[int, Field(ge=1, le=10_000)] = key(effect="records")
     keep_best: str | None = key(effect="records")
     on_divergence: Literal["stop", "warn", "rollback"] = key(effect="records")
-    resume: str | None = key(effect="records")
+    resume: Named | None = key(effect="records")
     trust: ModuleName | list[ModuleName] | None = key(
         choices="the name of a module, or a list of them, as in trust=[mine,other]", effect="records"
     )

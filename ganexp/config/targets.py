@@ -44,7 +44,7 @@ def target(node: Node, key: str, trust: Trust = None) -> Target:
     """
     name = node.get("_target_")
     if not isinstance(name, str) or not all(part.isidentifier() for part in name.split(".")) or "." not in name:
-        raise UserError(f"{key}._target_ must name a class or a function, such as ganexp.losses.Hinge.")
+        raise UserError(f"{key}._target_ must name a class or a function, by its module and name.")
     refuse_foreign(key, name, name, trust)
     try:
         found = pkgutil.resolve_name(":".join(name.rsplit(".", 1)))  # with a colon, a function wins over a module of its name

@@ -74,7 +74,7 @@ def report_smaller(
     some = "images" if looked_at == count else "images looked at"
     said = (
         f"{where}: {len(found):,} of {looked_at:,} {some} are smaller than {size[0]}×{size[1]} pixels, "
-        f"{name} ({width}×{height}) among them"
+        f"{name} ({height}×{width}) among them"
     )
     if strict:
         raise OSError(f"{said}: lower dataset.image_size, leave them out, or choose dataset.strict=false")

@@ -20,8 +20,8 @@ def halvings(shape: tuple[int, ...]) -> int:
     height, width = sides(shape)
     if height != width or height < 16 or height & (height - 1):
         raise ValueError(
-            f"shape should be one of 16×16, 32×32, 64×64, …, not {height}×{width}; set dataset.image_size, resize in a dataset "
-            "of your own, or choose the mlp networks"
+            f"shape should be one of 16×16, 32×32, 64×64, …, not {height}×{width}; set dataset.image_size where there is "
+            "one, resize in a dataset of your own, or choose the mlp networks"
         )
     return height.bit_length() - 3
 
@@ -57,8 +57,8 @@ def planned(shape: tuple[int, ...], plans: Mapping[int, Plan]) -> Plan:
     if height != width or height not in plans:
         sizes = ", ".join(f"{side}×{side}" for side in plans)
         raise ValueError(
-            f"shape should be one of {sizes}, not {height}×{width}; set dataset.image_size, resize in a dataset of your own, "
-            "or choose the dcgan or mlp networks"
+            f"shape should be one of {sizes}, not {height}×{width}; set dataset.image_size where there is one, "
+            "resize in a dataset of your own, or choose the dcgan or mlp networks"
         )
     return plans[height]
 

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from ganexp.batch import Batch
-from ganexp.data.decoding import fitted, upright
+from ganexp.data.decoding import DecodingError, fitted, upright
 from ganexp.data.feed import to_range
 from ganexp.data.folder import EXTENSIONS, Archive, Folder
 from ganexp.documents import atomic_write
@@ -40,6 +40,8 @@ class Pictures:
         self._channels, self._size = channels, size
         self.files: dict[Path, Path] = {}
         """Each image, by the name of what is made of it: a path below the folder, which ends in .png."""
+        self.left_out: list[str] = []
+        """A sentence for each image that could not be decoded so far."""
         for file in sorted(file for file, what in self._place.walk() if not isinstance(what, str)):
             name = file.relative_to(path).with_suffix(".png")
             if name in self.files:
@@ -51,15 +53,15 @@ class Pictures:
             raise UserError(f"{printable(path)} holds none of {', '.join(EXTENSIONS)}: name a folder of images")
 
     def __iter__(self) -> Iterator[tuple[Path, Tensor]]:
-        """Yield the name of each and its pixels, `(C, H, W)`, uint8.
-
-        Raises:
-            DecodingError: An image cannot be decoded.
-        """
+        """Yield the name of each and its pixels, `(C, H, W)`, uint8; images that cannot be decoded are left out, and noted."""
         for name, file in self.files.items():
-            with upright(file, self._place.read) as image:
-                size = self._size or (image.height, image.width)
-                yield name, fitted(image, (self._channels, *size))
+            try:
+                with upright(file, self._place.read) as image:
+                    made = fitted(image, (self._channels, *(self._size or (image.height, image.width))))
+            except DecodingError as error:
+                self.left_out.append(str(error))
+                continue
+            yield name, made
 
 
 def translate(

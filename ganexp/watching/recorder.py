@@ -209,7 +209,7 @@ class Recorder:
         return bool(shapes[True] & shapes[False]) and all(one.numel() == 1 for one in tensors(made))
 
     def _listen(self, seen: NetworkPass, made: Any, shapes: set[torch.Size]) -> None:
-        """Keep the gradients by what a network returns; an output with the shape of an input is no score but a reconstruction."""
+        """Keep the gradients by what a network returns; an output of the shape of an input is a reconstruction, no score."""
         for number, one in enumerate(tensors(made)):
             if one.requires_grad and one.grad_fn is not None:
                 score = None if one.shape in shapes else one.detach().clone()

@@ -184,12 +184,23 @@ def test_a_run_that_was_killed_before_its_end_was_written_is_finished(tmp_path):
     checkpoint = find_checkpoint(str(tmp_path))
     with pytest.raises(UserError, match="has finished its 20 iterations"):
         small_run(tmp_path, "iterations=20", checkpoint=checkpoint)
+    with pytest.raises(UserError, match=r"has finished its 20 iterations.*iterations=40"):
+        small_run(tmp_path, "iterations=15", checkpoint=checkpoint)
     (tmp_path / "summary.json").unlink()
     small_run(tmp_path, "iterations=20", checkpoint=checkpoint).fit()
     summary = json.loads((tmp_path / "summary.json").read_text())
     assert (tmp_path / "metrics.jsonl").read_bytes() == kept
     assert (summary["state"], summary["iteration"]) == ("finished", 20)
     assert summary["last"]["loss/d"] == whole["last"]["loss/d"]
+
+
+def test_fewer_iterations_than_an_interrupted_run_has_made_are_refused_with_what_it_still_wants(tmp_path):
+    run = small_run(tmp_path, "iterations=20")
+    run.loggers.append(Interrupting(9))
+    with pytest.raises(KeyboardInterrupt):
+        run.fit()
+    with pytest.raises(UserError, match=r"is at iteration 9, beyond iterations=4: leave iterations out to go on to 20"):
+        small_run(tmp_path, "iterations=4", checkpoint=find_checkpoint(str(tmp_path)))
 
 
 def test_auto_finds_the_newest_unfinished_run_of_the_same_configuration(tmp_path, caplog):

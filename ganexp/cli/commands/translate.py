@@ -33,7 +33,11 @@ def main(options: argparse.Namespace) -> Path:
         how = {"label": options.label, "batch_size": options.batch_size, "advance": bar.update}
         padded = translate(trained, pictures, options.output, **how)
     folder: Path = options.output
-    print(f"{len(pictures.files)} images written to {folder}")
+    for said in pictures.left_out:
+        print(f"{said}, and is left out")
+    if len(pictures.left_out) == len(pictures.files):
+        raise UserError(f"no image in {options.folder} can be decoded")
+    print(f"{len(pictures.files) - len(pictures.left_out)} images written to {folder}")
     if padded:
         taken = f"that {trained.sides_divisible_by} divides, {max(trained.smallest_side, trained.sides_divisible_by)} or more"
         print(

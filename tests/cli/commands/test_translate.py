@@ -117,3 +117,17 @@ def test_no_name_in_an_archive_leads_out_of_the_folder_of_results(runs, pictures
             archive.write(tmp_path / "in/a.bmp", name)
     call("translate", runs / "unet", tmp_path / "in.zip", "--output", tmp_path / "deep/out")
     assert written(tmp_path / "deep").keys() == {"out/absolute.png", "out/good.png"}
+
+
+def test_what_cannot_be_decoded_is_left_out_and_named(runs, pictures, tmp_path, capsys):
+    (tmp_path / "in/broken.png").write_text("no image")
+    out = call("translate", runs / "unet", tmp_path / "in", "--output", tmp_path / "out")
+    said = capsys.readouterr().out
+    assert {str(one.relative_to(out)) for one in out.rglob("*.png")} == {*pictures}
+    assert "broken.png cannot be decoded" in said
+    assert f"{len(pictures)} images written" in said
+    only = tmp_path / "only"
+    only.mkdir()
+    (only / "broken.png").write_text("no image")
+    with pytest.raises(SystemExit, match=r"no image in .*only can be decoded"):
+        call("translate", runs / "unet", only, "--output", tmp_path / "none")
