@@ -45,6 +45,7 @@ def compared(results: Results, first: Sequence[Block], second: Sequence[Block]) 
         "changed": sum(one != other for one, other in pairs),
         "counts": [Counter(of) for of in zip(*pairs, strict=True)],
         "moves": Counter(pairs),
+        "bases": _bases(first, second),
         "plain": _plain([(arm, numbers) for _, arm, numbers in done]),
         "blocks": sorted({block.name for block, _, _ in done}),
     }
@@ -57,6 +58,21 @@ def _outcomes(first: Sequence[Block], second: Sequence[Block]) -> list[tuple[str
         for blocks in (first, second)
     )
     return [(before[key], after[key]) for key in before if key in after]
+
+
+def _bases(first: Sequence[Block], second: Sequence[Block]) -> list[dict[str, object]]:
+    """Return the blocks in which another point of `detach` is chosen, with its distance at both and the better verdicts there.
+
+    All rules of a block are compared with it, so that its luck in the choice is in every one of their verdicts.
+    """
+    before, found = {block.name: block for block in first}, []
+    for block in second:
+        one = before[block.name]
+        if not block.workload.rescue and one.base.chosen.point != block.base.chosen.point:
+            better = sum(other.outcome == "better" for other in block.fixed)
+            figures = one.base.figure.middle, block.base.figure.middle
+            found.append({"name": block.name, "before": figures[0], "after": figures[1], "better": better})
+    return found
 
 
 def _span(swept: Sequence[tuple[Line | None, Sequence[Line]]]) -> float:
