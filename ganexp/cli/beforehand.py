@@ -137,8 +137,11 @@ def sample(options: Namespace) -> None:
     if options.task == "film":
         _film(options)
     place, is_folder = result_of(options)
+    suffix = {"grid": ".png", "neighbours": ".png", "images": ".npz", "latents": ".safetensors"}.get(options.task)
     if not is_folder:
         refuse_taken(place, options.overwrite)
+        if suffix and place.suffix != suffix:
+            raise UserError(f"--output {place} should end in {suffix}, which is what is written")
     elif place.exists() and not place.is_dir():
         raise UserError(f"{place} is a file: name a folder with --output")
     elif options.task == "save" and place.exists() and not options.overwrite:

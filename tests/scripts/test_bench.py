@@ -534,10 +534,10 @@ def test_the_committed_verdicts_are_those_of_the_committed_runs():
             assert float(row["ratio"]) == pytest.approx(mine / its, rel=1e-3)
     first = {(row["workload"], row["optimizer"]): int(row["point"]) for row in rows if row["rule"] == "detach"}
     page = (docs / "study.md").read_text()
-    for (workload, optimizer, rule), point in points.items():
+    for (workload, optimizer, rule), number in points.items():
         arm = (workload, optimizer, rule)
-        if rule == "detach" and point != first[workload, optimizer] and "rescue" not in workload:
-            before, after = (trim_mean(ends[*arm, one], 0.25) for one in (first[workload, optimizer], point))
+        if rule == "detach" and number != first[workload, optimizer] and "rescue" not in workload:
+            before, after = (trim_mean(ends[*arm, one], 0.25) for one in (first[workload, optimizer], number))
             assert f"`{workload.partition('.')[0]}, {optimizer}` ({before:.3g} → {after:.3g} on the test seeds)" in page
 
     for row in rows:

@@ -67,7 +67,7 @@ def test_other_commands_take_it(run, tmp_path, capsys):
     assert torch.load(place)["config"]["evaluation"]["of"] == "average"
     for further in (("--plain-weights",), ("--method", "langevin"), ("--save", "--with-discriminator")):
         with pytest.raises(SystemExit, match=r"^Error: .* holds an average of the generator alone: name a checkpoint of the "):
-            call("sample", place, *further, "--output", tmp_path / "x")
+            call("sample", place, *further, "--output", tmp_path / "x.png")
 
 
 def test_few_checkpoints_are_said_to_be_few(tmp_path, capsys):

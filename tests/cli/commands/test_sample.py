@@ -114,6 +114,8 @@ def test_what_cannot_be_is_one_sentence_and_leaves_nothing(copy, tmp_path, capsy
         (copy, "--images", "--output", tmp_path / "full"): "full holds something else: add --overwrite",
         (copy, "--output", tmp_path / "full" / "x"): "x is there already: add --overwrite",
         (copy, "--output", tmp_path / "full" / "x" / "y.png"): "cannot be written",
+        (copy, "--output", tmp_path / "full" / "grid.jpg"): "grid.jpg should end in .png",
+        (copy, "--indices", 3, 7, "--n", 5): "leave out --n and --first",
         (copy, "--device", "cuda:99"): "there is no GPU for --device cuda:99",
         (copy, "--with-discriminator"): "--with-discriminator goes with --save",
         (copy, "--export", "--truncation", "0.5"): "leave truncation out",
