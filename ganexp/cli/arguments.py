@@ -72,7 +72,8 @@ def parsed(words: Sequence[str]) -> argparse.Namespace:
     options, unknown = parser().parse_known_args(words[:end])
     if unknown:
         named = f"ganexp {options.command}"
-        raise UserError(f"{named} does not take {' '.join(unknown)}: {named} --help lists its options")
+        remedy = "put what is for the script behind --" if options.command == "watch" else f"{named} --help lists its options"
+        raise UserError(f"{named} does not take {' '.join(unknown)}: {remedy}")
     options.words = words[end + 1 :]
     return options
 

@@ -45,8 +45,8 @@ def loaded(path: Path, values: dict[str, Any]) -> State:
     if iteration > values["iterations"] or (iteration == values["iterations"] and ended):
         if iteration < (planned := completed(state["config"])["iterations"]):
             raise UserError(
-                f"resume: {path} is at iteration {iteration}, beyond iterations={values['iterations']}: leave iterations out "
-                f"to go on to {planned}, or give more than {iteration}."
+                f"resume: {path} has made {iteration} iterations, and iterations={values['iterations']} asks for no more: "
+                f"leave iterations out to go on to {planned}, or give more than {iteration}."
             )
         spent = _rates(state).get("end", iteration + 1) <= iteration and _final(values.get("schedule", {})) == 0
         more = f"iterations={2 * iteration}" + f" schedule.end={2 * iteration}" * spent

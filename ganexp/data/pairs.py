@@ -129,8 +129,8 @@ class _Stacks(Dataset):
             if lone := sorted(one.keys() - other.keys()):
                 where = "targets" if one is named[0] else "sources"
                 raise OSError(
-                    f"{printable(one[lone[0]])} has no image of its name in {where}, nor have {len(lone) - 1:,} others of "
-                    f"{len(one):,}: call the images of a pair by one name, and remove those without a partner"
+                    f"{printable(one[lone[0]])} has no image of its name in {where}, as {len(lone):,} of the "
+                    f"{len(one):,} have not: call the images of a pair by one name, and remove those without a partner"
                 )
         return {name: tuple(one[name] for one in named) for name in named[0]}
 

@@ -206,7 +206,7 @@ def _claim(folder: Path, described: dict[str, Any], overwrite: bool) -> None:
     there = read_document(folder / DOCUMENT)
     if not overwrite and there != json.loads(json.dumps(described)) and folder.exists() and any(folder.iterdir()):
         differing = [key for key, value in described.items() if there.get(key) != value]
-        others = "other samples" + f" (another {' and another '.join(differing)})" * bool(differing)
+        others = "other samples" + f" (not the same {', '.join(one.replace('_', ' ') for one in differing)})" * bool(differing)
         other = others if there else "something else"
         raise UserError(f"{folder} holds {other}: add --overwrite to write there, or name another place with --output")
     folder.mkdir(parents=True, exist_ok=True)

@@ -35,8 +35,6 @@ class Balance(Part):
         self.weight: float | Tensor = weight
 
     def check(self, run: Facts) -> None:
-        if self.weight == 0 and not run.terms:
-            raise Misfit("of weight 0 trains G on its terms alone, and there are none", term="[l1]", **{"balance.weight": 1})
         if not self.rescales:
             return
         if not run.terms_of_output:

@@ -55,13 +55,13 @@ class NetworkPass(Event):
         training: Whether the network was in training mode.
         frozen: Whether no parameter of the network wanted a gradient.
         batch_norm: Whether the network normalises over the batch.
-        has_modes: Whether the network has batch norm or dropout, which training mode changes.
+        has_modes: Whether training mode changes what the network does.
         steps: How many steps each player had made.
         moved: Whether its inputs were moved along a gradient.
         given: Copies of its arguments, for the check.
         seeds: Gradients by what it returned, with the number of the gradient that they are part of.
-        scores: Each output unlike the inputs in shape, with a gradient by it: the numbers of that gradient and of the output,
-            and both.
+        scores: Each output with a gradient by it: the numbers of that gradient and of the output, the output if it is one
+            score per sample or place, and the gradient.
         is_loss: Whether it was given fakes and as many other samples, and returned single numbers.
         by_input: Gradients by its first input, with the number of the gradient that they are part of.
     """
@@ -84,7 +84,7 @@ class NetworkPass(Event):
     moved: bool = False
     given: Any = None
     seeds: list[tuple[int, Tensor]] = field(default_factory=list)
-    scores: list[tuple[int, int, Tensor, Tensor]] = field(default_factory=list)
+    scores: list[tuple[int, int, Tensor | None, Tensor]] = field(default_factory=list)
     is_loss: bool = False
     made: set[int] = field(default_factory=set)
     by_input: list[tuple[int, Tensor]] = field(default_factory=list)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from itertools import combinations
 
 import torch
+from torch import nn
 
 from ganexp.watching.events import Gradient, NetworkPass
 from ganexp.watching.iterations import Story, Update
@@ -174,7 +175,9 @@ def _modes(story: Story, updates: Sequence[Update]) -> Iterator[Fault]:
             continue
         for one in update.real + update.fake:
             if one.has_modes and not one.training and any(p.training for p in story.passes.values()):
-                effect = "D is in eval() mode in its own step, so that batch norm uses old statistics and dropout is off"
+                effect = (
+                    "D is in eval() mode in its own step, so that batch norm, dropout or spectral norm is not that of training"
+                )
                 yield Fault("eval", one.place, effect, "call D.train() before D's step")
     for step in story.steps:
         if step.player.role != "D" or not (step.empty or step.zero):
@@ -230,24 +233,25 @@ def _same_way(story: Story, updates: Sequence[Update]) -> Iterator[Fault]:
     """
     of_d, of_g = ([one for one in updates if one.role == role] for role in "DG")
     by_d = {n for one in of_d for n in _numbers(one)}
+    alike: dict[nn.Module, list[bool]] = {}  # a class that D is taught of both, beside a score, pulls both alike
     for network, output in dict.fromkeys((p.network, n) for one in of_d for p in one.fake for _, n, *_ in p.scores):
         real, fake = (
             _Pull.of([(p, _numbers(one)) for one in of_d for p in passes(one) if p.network is network], output)
             for passes in (lambda one: one.real, lambda one: one.fake)
         )
+        same = real is not None and fake is not None and real.up is fake.up and abs(real.beyond(fake)) < 1
+        alike.setdefault(network, []).append(same)
         wanted = _Pull.of([(p, _numbers(one) - by_d) for one in of_g for p in one.fake if p.network is network], output)
         if real is None or fake is None:
             continue
-        if real.up is fake.up and abs(real.beyond(fake)) < 1:
-            first = next(one for one in of_d if any(p.network is network for p in one.fake))
-            effect = (
-                "D's loss pushes the scores of fakes the same way as those of real samples, so that D does not tell them apart"
-            )
-            yield Fault("same_way", first.gradients[-1].place, effect, "give real samples and fakes different target labels")
-        elif wanted is not None and real.up is not fake.up and wanted.up is fake.up and wanted.beyond(fake) > -1:
+        if wanted is not None and real.up is not fake.up and wanted.up is fake.up and wanted.beyond(fake) > -1:
             first = next(one for one in of_g if any(p.network is network for p in one.fake))
             effect = "G's loss pushes the scores of fakes the same way as D's, so that G helps D"
             yield Fault("same_way", first.gradients[-1].place, effect, "flip the sign of G's loss, or swap its target labels")
+    for network in (one for one, said in alike.items() if all(said)):
+        first = next(one for one in of_d if any(p.network is network for p in one.fake))
+        effect = "D's loss pushes the scores of fakes the same way as those of real samples, so that D does not tell them apart"
+        yield Fault("same_way", first.gradients[-1].place, effect, "give real samples and fakes different target labels")
 
 
 def _numbers(update: Update) -> set[int]:
@@ -270,17 +274,17 @@ class _Pull:
     def of(cls, passes: Sequence[tuple[NetworkPass, set[int]]], output: int) -> "_Pull | None":
         """Return the pull on one output of some passes, each with the gradients that count.
 
-        None if they pull both ways, or if there are fewer than two scores to tell from.
+        None if they pull both ways, if the output is no score, or if there are fewer than two scores to tell from.
         """
         found = [
-            (score.flatten().double().cpu(), seed.flatten().double().cpu())
+            (score, seed)
             for one, numbers in passes
             for number, of, score, seed in one.scores
             if number in numbers and of == output
         ]
-        if not found:
+        if not found or any(score is None for score, _ in found):
             return None
-        scores, seeds = map(torch.cat, zip(*found, strict=True))
+        scores, seeds = (torch.cat([one.flatten().double().cpu() for one in of]) for of in zip(*found, strict=True))
         scores, seeds = scores[seeds != 0], seeds[seeds != 0]  # a hinge's, where it does not pull
         mean = float(seeds.mean()) if len(seeds) > 1 else 0.0
         if not (mean and abs(mean) >= 0.5 * float(seeds.abs().mean())):  # nor if they are not finite

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import is_dataclass
+from dataclasses import fields, is_dataclass
 from typing import Any, Protocol
 
 import torch
@@ -61,7 +61,7 @@ def tensors(tree: Any) -> Iterator[Tensor]:
             if isinstance(one, Tensor):
                 yield one
             elif is_dataclass(one) and not isinstance(one, type):
-                yield from tensors([*vars(one).values()])
+                yield from (value for name in fields(one) if isinstance(value := getattr(one, name.name, None), Tensor))
 
 
 class Flow(TorchDispatchMode):

@@ -43,16 +43,23 @@ class Players(dict[int, Player]):
         """Note what an optimiser moves, and where that lies now; weights on the meta device do not exist, and are left out."""
         if any(p.is_meta for group in optimizer.param_groups for p in group["params"]):
             return
-        new = id(optimizer) not in self
         player = self.setdefault(id(optimizer), Player(optimizer, role))
         for place in [place for place, owner in self.memory.items() if owner == id(optimizer)]:
             del self.memory[place]  # the memory of weights that lie elsewhere now may serve others
         for p in player.parameters():
-            before = self[self._owners.setdefault(id(p), id(optimizer))]
-            if new and not role and len(player.parameters()) <= len(before.parameters()):
-                self._owners[id(p)] = id(optimizer)  # made anew for the same weights, or for fewer of them
-                before.replaced = before is not player and not self._owns(before)
-            self.memory[key(p)] = self._owners[id(p)]
+            self.memory[key(p)] = self._owners.setdefault(id(p), id(optimizer))
+
+    def take_over(self, optimizer: Optimizer) -> None:
+        """Note an optimiser that has just been made, for weights that others had: for the same ones, or for fewer of them."""
+        self.own(optimizer)
+        if id(optimizer) not in self:
+            return
+        player = self[id(optimizer)]
+        for p in player.parameters():
+            before = self[self._owners[id(p)]]
+            if before is not player and len(player.parameters()) <= len(before.parameters()):
+                self._owners[id(p)] = self.memory[key(p)] = id(optimizer)
+                before.replaced = not self._owns(before)
 
     def _owns(self, player: Player) -> bool:
         return any(self._owners[id(p)] == id(player.optimizer) for p in player.parameters())
@@ -74,7 +81,11 @@ class Players(dict[int, Player]):
                     return self._given(network, role)
             return None
         owners = {self.owner(p) for p in network.parameters()} - {None}
-        return self[owners.pop()] if len(owners) == 1 else None  # type: ignore[index]
+        players = [self[one] for one in owners if one is not None]
+        if len(players) > 1:  # one of them may move all of it, and others parts
+            whole = {*map(id, network.parameters())}
+            players = [one for one in players if whole <= {*map(id, one.parameters())}]
+        return players[0] if len(players) == 1 else None
 
     def _given(self, network: nn.Module, role: str) -> Player:
         parameters = {id(p) for p in network.parameters()}

@@ -14,7 +14,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
-from torch.nn.modules.dropout import _DropoutNd
+from torch.nn.modules.instancenorm import _InstanceNorm
 from torch.optim import Optimizer
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
@@ -103,7 +103,7 @@ class Recorder:
 
             def found(optimizer: Optimizer, *args: Any, **kwargs: Any) -> None:
                 init(optimizer, *args, **kwargs)
-                self.players.own(optimizer)
+                self.players.take_over(optimizer)
 
             Optimizer.__init__ = found  # type: ignore[method-assign, assignment]
             self._away.append(lambda: setattr(Optimizer, "__init__", init))
@@ -184,7 +184,7 @@ class Recorder:
                 network.training,
                 bool(parameters) and not any(p.requires_grad for p in parameters),
                 any(isinstance(one, _BatchNorm) for one in network.modules()),
-                any(isinstance(one, _BatchNorm | _DropoutNd) for one in network.modules()),
+                any(map(_has_modes, network.modules())),
                 dict(self._steps),
                 any(kind == "gradient" for kind, _ in labels),
                 ms=ms,
@@ -202,17 +202,19 @@ class Recorder:
             self._note(seen)
 
     def _is_loss(self, inputs: list[Tensor], made: Any) -> bool:
-        """Return whether a module was given fakes and as many other samples, and returned single numbers."""
+        """Return whether a module was given several fakes and as many other samples, and returned single numbers."""
         shapes: dict[bool, set[torch.Size]] = {True: set(), False: set()}
         for one in inputs:
             shapes[any(kind == "pass" for kind, _ in self.flow.labels(one))].add(one.shape)
-        return bool(shapes[True] & shapes[False]) and all(one.numel() == 1 for one in tensors(made))
+        several = any(len(shape) > 0 and shape[0] > 1 for shape in shapes[True] & shapes[False])
+        return several and {one.numel() for one in tensors(made)} == {1}
 
     def _listen(self, seen: NetworkPass, made: Any, shapes: set[torch.Size]) -> None:
-        """Keep the gradients by what a network returns; an output of the shape of an input is a reconstruction, no score."""
+        """Keep the gradients by what a network returns: reconstructions, of an input's shape, and classes are no scores."""
         for number, one in enumerate(tensors(made)):
             if one.requires_grad and one.grad_fn is not None:
-                score = None if one.shape in shapes else one.detach().clone()
+                is_score = one.shape not in shapes and (one.dim() < 2 or one.shape[1] == 1)
+                score = one.detach().clone() if is_score else None
                 one.register_hook(partial(self._seed, seen, number, score))
 
     def _seed(self, seen: NetworkPass, number: int, score: Tensor | None, seed: Tensor) -> None:
@@ -220,8 +222,7 @@ class Recorder:
             with self.flow.paused():
                 seed = seed.detach().clone()
                 seen.seeds.append((self._gradient.number, seed))
-                if score is not None:
-                    seen.scores.append((self._gradient.number, number, score, seed))
+                seen.scores.append((self._gradient.number, number, score, seed))
 
     def _listen_to_reversal(self, seen: NetworkPass, inputs: list[Tensor]) -> None:
         """Compare, in the backward pass, the gradient by a fake where D is given it and where G has made it."""
@@ -384,6 +385,15 @@ class Recorder:
                     return
                 frame = frame.f_back  # type: ignore[assignment]
             self._note(Wait(place()))
+
+
+def _has_modes(module: nn.Module) -> bool:
+    """Return whether training mode changes what a module does, as its code tells: batch norm, dropout, spectral norm."""
+    if isinstance(module, _InstanceNorm):
+        return module.track_running_stats
+    read = getattr(getattr(type(module).forward, "__code__", None), "co_names", ())
+    hooks = (type(one).__name__ for one in module._forward_pre_hooks.values())  # older spectral norm
+    return "training" in read or any("spectral" in one.lower() for one in hooks)
 
 
 def _in_order(network: nn.Module, args: Any, kwargs: Any) -> tuple[Any, ...]:

@@ -16,13 +16,13 @@ def text(seen: Mapping[str, Any]) -> str:
         lines.append("  note    compiled networks run uncompiled while they are watched, so that they may round differently")
     lines += [f"  fault   {place}: {effect}; {remedy}" for _, place, effect, remedy in (one.values() for one in seen["faults"])]
     if not seen["faults"]:
-        lines.append("  faults  none" if seen["iterations"] else "  faults  not looked for, without an iteration")
+        lines.append("  faults  none" if seen["iterations"] else "  faults  none seen, without a complete iteration")
     return "\n".join(lines)
 
 
 def _shortened(trace: str) -> str:
     """Return a trace with what stands in it four times or more in a row written once, such as many steps of D."""
-    return re.sub(r"((?:\S+ ){1,8}?)\1{3,}", lambda found: _times(found[1], found[0]), f"{trace} ").rstrip()
+    return re.sub(r"(?<!\S)((?:\S+ ){1,8}?)\1{3,}", lambda found: _times(found[1], found[0]), f"{trace} ").rstrip()
 
 
 def _times(one: str, all_of_them: str) -> str:

@@ -48,6 +48,8 @@ class Snapshots:
 
     def before_step(self, player: Player, events: int) -> None:
         """End a round where its first player moves again after another."""
+        if len({*map(id, self._moved)}) > 1 and all(one.replaced for one in self._moved):
+            self.end(events)
         self._moved = [one for one in self._moved if not one.replaced]
         if not self.done and any(one is not player for one in self._moved) and player is self._moved[0]:
             self.end(events)

@@ -199,7 +199,9 @@ def test_fewer_iterations_than_an_interrupted_run_has_made_are_refused_with_what
     run.loggers.append(Interrupting(9))
     with pytest.raises(KeyboardInterrupt):
         run.fit()
-    with pytest.raises(UserError, match=r"is at iteration 9, beyond iterations=4: leave iterations out to go on to 20"):
+    with pytest.raises(
+        UserError, match=r"has made 9 iterations, and iterations=4 asks for no more: leave iterations out to go on to 20"
+    ):
         small_run(tmp_path, "iterations=4", checkpoint=find_checkpoint(str(tmp_path)))
 
 

@@ -88,7 +88,7 @@ def test_nothing_is_overwritten_without_being_told(tmp_path):
         Series(other): "generator",
         Series(G, truncation=0.5): "truncation",
     }.items():
-        with pytest.raises(UserError, match=rf"x holds other samples \(another {said}\): add --overwrite"):
+        with pytest.raises(UserError, match=rf"x holds other samples \(not the same {said}\): add --overwrite"):
             write_pngs(series, range(2), tmp_path / "x")
     assert {path: path.read_bytes() for path in (tmp_path / "x").iterdir()} == before
     (tmp_path / "x" / "thesis.txt").touch()

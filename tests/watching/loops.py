@@ -1234,7 +1234,7 @@ def infogan_with_a_common_front_end():
     return p, step
 
 
-@dataclass
+@dataclass(slots=True)
 class Scored:
     score: torch.Tensor
 
@@ -1328,6 +1328,92 @@ def began_by_reconstructions():
         p.od.step()
         p.og.zero_grad()
         error(fake).backward()
+        p.og.step()
+
+    return p, step
+
+
+class WithClasses(nn.Module):
+    """A score, and beside it the logarithms of probabilities of classes, or a number."""
+
+    def __init__(self, classes):
+        super().__init__()
+        self.body, self.score, self.further = mlp(SIZE, 8), nn.Linear(8, 1), nn.Linear(8, classes)
+
+    def forward(self, x):
+        h = self.body(x)
+        further = self.further(h)
+        return self.score(h), further.log_softmax(1) if further.shape[1] > 1 else further
+
+
+def with_classes(classes, wanted, loss):
+    p = setting()
+    p.D = WithClasses(classes)
+    p.od = torch.optim.Adam(p.D.parameters(), 1e-3)
+
+    def step():
+        fake, y = p.G(p.z()), wanted()
+        (real, of_real), (made, of_made) = p.D(p.x()), p.D(fake.detach())
+        p.od.zero_grad()
+        (d_loss(real, made) + loss(of_real, y) + loss(of_made, y)).backward()
+        p.od.step()
+        p.og.zero_grad()
+        score, further = p.D(fake)
+        (g_loss(score) + loss(further, y)).backward()
+        p.og.step()
+
+    return p, step
+
+
+@sound("detach", DETACH, checked=False)
+def acgan_with_log_probabilities():
+    """Odena et al. 2017: D and G both want fakes to be of their class."""
+    return with_classes(3, lambda: torch.randint(3, (B,)), F.nll_loss)
+
+
+@sound("detach", DETACH, checked=False)
+def acgan_of_a_number():
+    return with_classes(1, lambda: torch.full((B, 1), 5.0), F.mse_loss)
+
+
+@sound("detach", DETACH)
+def fakes_as_a_further_class():
+    """Salimans et al. 2016, by logarithms of probabilities, whose gradients all have one sign."""
+    p = setting()
+    p.D = nn.Sequential(mlp(SIZE, 4), nn.LogSoftmax(1))
+    p.od = torch.optim.Adam(p.D.parameters(), 1e-3)
+
+    def step():
+        fake = p.G(p.z())
+        p.od.zero_grad()
+        (F.nll_loss(p.D(p.x()), torch.randint(3, (B,))) + F.nll_loss(p.D(fake.detach()), torch.full((B,), 3))).backward()
+        p.od.step()
+        p.og.zero_grad()
+        (-F.nll_loss(p.D(fake), torch.full((B,), 3))).backward()
+        p.og.step()
+
+    return p, step
+
+
+@sound("detach", DETACH)
+def sources_of_one_sample():
+    """D is given a source beside each image, and a batch is one sample: its single score is no loss."""
+    p = setting(size=2 * SIZE, latent=SIZE)
+
+    class Beside(nn.Sequential):
+        def forward(self, x, source):
+            return super().forward(torch.cat([x, source], 1))
+
+    p.D = Beside(*p.D)
+
+    def step():
+        source = torch.randn(1, SIZE)
+        fake = p.G(source)
+        p.od.zero_grad()
+        d_loss(p.D(torch.randn(1, SIZE), source), p.D(fake.detach(), source)).backward()
+        p.od.step()
+        p.og.zero_grad()
+        g_loss(p.D(fake, source)).backward()
         p.og.step()
 
     return p, step

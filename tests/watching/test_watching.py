@@ -134,6 +134,30 @@ def test_networks_are_their_last_optimisers():
     assert "P3 P3+ P3 P3+ P3 P3+ z G" in str(seen)
 
 
+def test_an_optimiser_of_a_part_does_not_take_the_network():
+    with ganexp.watch() as seen:
+        p = setting()
+        part = torch.optim.Adam(p.D[-1].parameters(), 1e-3)
+        _, usual = alternating(p)
+        for _ in range(2):
+            usual()
+            part.zero_grad()
+            p.D(p.x()).square().mean().backward()
+            part.step()
+        usual()
+    assert (seen.found.nearest, seen.trace, seen.faults) == ("detach", "r P3+ z G r f' D+ f G+", []), str(seen)
+
+
+def test_optimisers_that_are_made_anew_in_each_iteration_are_checked():
+    with ganexp.watch() as seen:
+        p = setting()
+        for _ in range(3):
+            p.og, p.od = (torch.optim.Adam(one.parameters(), 1e-3) for one in (p.G, p.D))
+            alternating(p)[1]()
+    assert (seen.rule, seen.iterations, seen.faults) == ("detach", 3, []), str(seen)
+    assert seen.checked.startswith("checked")
+
+
 def test_weights_that_d_s_optimiser_has_too_are_told_whichever_is_made_first():
     p = setting()
     p.og = p.od = None

@@ -31,7 +31,9 @@ class Counter:
     def __call__(self, player: Player) -> None:
         """Count a step that is about to be made."""
         self.steps += 1
-        self.moved = [one for one in self.moved if not one.replaced]
+        if self.moved and self.moved[0].replaced:
+            self.complete += len({*map(id, self.moved)}) > 1
+            self.moved = [one for one in self.moved if not one.replaced]
         if self.moved and player is self.moved[0] and any(one is not player for one in self.moved):
             self.complete += 1
             self.moved.clear()
