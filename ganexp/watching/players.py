@@ -49,17 +49,21 @@ class Players(dict[int, Player]):
         for p in player.parameters():
             self.memory[key(p)] = self._owners.setdefault(id(p), id(optimizer))
 
-    def take_over(self, optimizer: Optimizer) -> None:
-        """Note an optimiser that has just been made, for weights that others had: for the same ones, or for fewer of them."""
-        self.own(optimizer)
-        if id(optimizer) not in self:
-            return
-        player = self[id(optimizer)]
+    def take_over(self, player: Player) -> list[Player]:
+        """Give a player that is about to move, and owns nothing, the weights that others have with as many more or as many.
+
+        Return these others: an optimiser that only pretrained or is never used, or one for several networks.
+        """
+        if player.role or self._owns(player):
+            return []
+        found = []
         for p in player.parameters():
             before = self[self._owners[id(p)]]
             if before is not player and len(player.parameters()) <= len(before.parameters()):
-                self._owners[id(p)] = self.memory[key(p)] = id(optimizer)
+                self._owners[id(p)] = self.memory[key(p)] = id(player.optimizer)
                 before.replaced = not self._owns(before)
+                found.append(before)
+        return [*dict.fromkeys(found)]
 
     def _owns(self, player: Player) -> bool:
         return any(self._owners[id(p)] == id(player.optimizer) for p in player.parameters())

@@ -103,7 +103,7 @@ class Recorder:
 
             def found(optimizer: Optimizer, *args: Any, **kwargs: Any) -> None:
                 init(optimizer, *args, **kwargs)
-                self.players.take_over(optimizer)
+                self.players.own(optimizer)
 
             Optimizer.__init__ = found  # type: ignore[method-assign, assignment]
             self._away.append(lambda: setattr(Optimizer, "__init__", init))
@@ -301,6 +301,9 @@ class Recorder:
             return
         self._look_for_replaced(player)
         with self.flow.paused():
+            if id(optimizer) not in self._steps:
+                for before in self.players.take_over(player):
+                    self._hand_over(before, player)
             self.snapshots.before_step(player, len(self.events))
         player.replaced = False
         self.on_step(player)
@@ -308,6 +311,18 @@ class Recorder:
         has_closure = any(callable(one) for one in (*args[1:], *kwargs.values()))  # args begin with the optimiser
         self._about_to_move = None if has_closure else self._moving(player)
         self.flow.stepping = not has_closure
+
+    def _hand_over(self, before: Player, player: Player) -> None:
+        """Let a player that moves for the first time have what another's networks did since that one moved last."""
+        old, new = id(before.optimizer), id(player.optimizer)
+        self.snapshots.hand_over(before, player)
+        since = takewhile(lambda one: not (isinstance(one, OptimizerStep) and one.player is before), reversed(self.events))
+        for one in since:
+            if isinstance(one, NetworkPass):
+                one.player = player if one.player is before and self.players.of(one.network) is player else one.player
+                one.attached = {new if number == old else number for number in one.attached}
+            elif isinstance(one, Gradient):
+                one.wrote = {new if number == old else number for number in one.wrote}
 
     def _moving(self, player: Player) -> OptimizerStep:
         with self.flow.paused():

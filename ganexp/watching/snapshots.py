@@ -33,13 +33,18 @@ class Snapshots:
         return len(self.ends) >= ROUNDS
 
     def before_pass(self, network: nn.Module, player: Player) -> None:
-        """Copy a network that has not been seen, and its optimiser, tied to one another as they are.
-
-        With another optimiser, as after pretraining, it is copied again, unless a round has ended.
-        """
+        """Copy a network that has not been seen, and its optimiser, tied to one another as they are."""
         network = unwrapped(network)
-        if self.done or self._copied.get(network) is player or (self.ends and network in self.copies):
-            return
+        if not self.done and network not in self.copies:
+            self._copy(network, player)
+
+    def hand_over(self, before: Player, player: Player) -> None:
+        """Copy networks again, with the optimiser that takes them over before it moves, unless a round has ended."""
+        for network in [one for one, owner in self._copied.items() if owner is before]:
+            if not self.ends and self.players.of(network) is player:
+                self._copy(network, player)
+
+    def _copy(self, network: nn.Module, player: Player) -> None:
         self._copied[network] = player
         try:
             self.copies[network] = copy.deepcopy((network, player.optimizer)) if player.optimizer else None
@@ -48,7 +53,7 @@ class Snapshots:
 
     def before_step(self, player: Player, events: int) -> None:
         """End a round where its first player moves again after another."""
-        if len({*map(id, self._moved)}) > 1 and all(one.replaced for one in self._moved):
+        if len({*map(id, self._moved)}) > 1 and self._moved[0].replaced:
             self.end(events)
         self._moved = [one for one in self._moved if not one.replaced]
         if not self.done and any(one is not player for one in self._moved) and player is self._moved[0]:
