@@ -36,7 +36,7 @@ def first_map(shape: tuple[int, ...]) -> tuple[int, int]:
     if min(height, width) < 16 or height & (height - 1) or width & (width - 1):
         raise ValueError(
             f"shape should have sides that are powers of two, 16 or more, such as 16×16 or 32×64, not {height}×{width}; set "
-            "dataset.image_size, resize in a dataset of your own, or choose the mlp networks"
+            "dataset.image_size where there is one, resize in a dataset of your own, or choose the mlp networks"
         )
     shorter = min(height, width)
     return 4 * height // shorter, 4 * width // shorter

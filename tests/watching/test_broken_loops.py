@@ -12,7 +12,7 @@ from tests.thinned import thinned
 from tests.watching.broken import BROKEN
 
 
-@pytest.mark.parametrize("name", thinned(BROKEN, 2))
+@pytest.mark.parametrize("name", thinned(BROKEN, 3))
 def test_the_fault_is_found(name):
     make, kinds, raises = BROKEN[name]
     p, step = make()

@@ -16,7 +16,7 @@ def watched(make, iterations=2, **kwargs):
     return seen
 
 
-@pytest.mark.parametrize("name", thinned(SOUND, 3))
+@pytest.mark.parametrize("name", thinned(SOUND, 6))
 def test_named(name):
     make, rule, trace, steps, checked, iterations = SOUND[name]
     seen = watched(make, iterations)
