@@ -5,6 +5,7 @@ loss that is linear in the scores, with that gradient, has the same gradients by
 at another point or on other fakes than the loop, the weights after it differ.
 """
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -91,7 +92,8 @@ def difference(recorder: Recorder, story: Story, updates: Sequence[Update], gan:
             if id(p) in after:
                 moved = max(moved, float((after[id(p)] - before.detach().cpu()).abs().max()))
                 off = max(off, float((after[id(p)] - now.detach().cpu()).abs().max()))
-        worst = max(worst, off / moved if moved else off)
+        if off:
+            worst = max(worst, off / moved if moved else math.inf)
     return worst
 
 

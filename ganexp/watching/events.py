@@ -11,12 +11,17 @@ from torch.optim import Optimizer
 class Player:
     """What one optimiser moves. `role` is `G`, `D`, or another name for players beyond two.
 
-    `replaced` says whether optimisers that were made later move all of it.
+    `successor` is the player that has taken over all of its weights, until it moves again.
     """
 
     optimizer: Optimizer | None
     role: str = ""
-    replaced: bool = False
+    successor: "Player | None" = None
+
+    @property
+    def now(self) -> "Player":
+        """The player that has its weights now."""
+        return self.successor.now if self.successor else self
 
     def parameters(self) -> list[Tensor]:
         """Return what the optimiser moves."""

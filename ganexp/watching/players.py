@@ -61,7 +61,7 @@ class Players(dict[int, Player]):
             before = self[self._owners[id(p)]]
             if before is not player and len(player.parameters()) <= len(before.parameters()):
                 self._owners[id(p)] = self.memory[key(p)] = id(player.optimizer)
-                before.replaced = not self._owns(before)
+                before.successor = None if self._owns(before) else player
                 found.append(before)
         return [*dict.fromkeys(found)]
 

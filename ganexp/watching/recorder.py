@@ -300,12 +300,12 @@ class Recorder:
             self._in_step = optimizer
             return
         self._look_for_replaced(player)
+        player.successor = None
         with self.flow.paused():
             if id(optimizer) not in self._steps:
                 for before in self.players.take_over(player):
                     self._hand_over(before, player)
             self.snapshots.before_step(player, len(self.events))
-        player.replaced = False
         self.on_step(player)
         self._in_step, self._began = optimizer, time.perf_counter()
         has_closure = any(callable(one) for one in (*args[1:], *kwargs.values()))  # args begin with the optimiser
@@ -315,7 +315,8 @@ class Recorder:
     def _hand_over(self, before: Player, player: Player) -> None:
         """Let a player that moves for the first time have what another's networks did since that one moved last."""
         old, new = id(before.optimizer), id(player.optimizer)
-        self.snapshots.hand_over(before, player)
+        if not self._plays(before):  # it has only pretrained, or was never used: the game begins now
+            self.snapshots.hand_over(before, player)
         since = takewhile(lambda one: not (isinstance(one, OptimizerStep) and one.player is before), reversed(self.events))
         for one in since:
             if isinstance(one, NetworkPass):
@@ -323,6 +324,14 @@ class Recorder:
                 one.attached = {new if number == old else number for number in one.attached}
             elif isinstance(one, Gradient):
                 one.wrote = {new if number == old else number for number in one.wrote}
+
+    def _plays(self, player: Player) -> bool:
+        """Return whether a player has moved along a gradient in which another player's network had a part."""
+        passes = {one.number: one for one in self.events if isinstance(one, NetworkPass)}
+        along = {n for one in self.events if isinstance(one, OptimizerStep) and one.player is player for n in one.along}
+        read = {n for one in self.events if isinstance(one, Gradient) and one.number in along for n in one.of}
+        read |= {n for number in read & passes.keys() for n in passes[number].of}
+        return any(passes[n].player is not player for n in read & passes.keys())
 
     def _moving(self, player: Player) -> OptimizerStep:
         with self.flow.paused():

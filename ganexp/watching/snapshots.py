@@ -39,9 +39,9 @@ class Snapshots:
             self._copy(network, player)
 
     def hand_over(self, before: Player, player: Player) -> None:
-        """Copy networks again, with the optimiser that takes them over before it moves, unless a round has ended."""
+        """Copy networks again, with the optimiser that takes them over before it moves."""
         for network in [one for one, owner in self._copied.items() if owner is before]:
-            if not self.ends and self.players.of(network) is player:
+            if not self.done and self.players.of(network) is player:
                 self._copy(network, player)
 
     def _copy(self, network: nn.Module, player: Player) -> None:
@@ -53,20 +53,24 @@ class Snapshots:
 
     def before_step(self, player: Player, events: int) -> None:
         """End a round where its first player moves again after another."""
-        if len({*map(id, self._moved)}) > 1 and self._moved[0].replaced:
-            self.end(events)
-        self._moved = [one for one in self._moved if not one.replaced]
+        if len({*map(id, self._moved)}) > 1 and self._moved[0].successor:
+            self._keep(events)  # it may be the end of a round, or of pretraining
+        self._moved = [one for one in self._moved if not one.successor]
         if not self.done and any(one is not player for one in self._moved) and player is self._moved[0]:
             self.end(events)
         self._moved.append(player)
 
     def end(self, events: int) -> None:
         """Keep the weights as they are after so many events."""
-        if not self.done and self._moved:
-            weights = {n: [p.detach().to("cpu", copy=True) for p in one.parameters()] for n, one in self.players.items()}
-            self.ends.append((events, weights))
+        if self._moved:
+            self._keep(events)
             self._moved.clear()
 
-    def after(self, events: int) -> dict[int, list[Tensor]] | None:
-        """Return the weights at the end of the round that so many events belong to."""
-        return next((weights for number, weights in self.ends if number >= events), None)
+    def _keep(self, events: int) -> None:
+        if not self.done:
+            weights = {n: [p.detach().to("cpu", copy=True) for p in one.parameters()] for n, one in self.players.items()}
+            self.ends.append((events, weights))
+
+    def after(self, place: int) -> dict[int, list[Tensor]] | None:
+        """Return the weights that are kept first after the event of this place, which is counted from 0."""
+        return next((weights for number, weights in self.ends if number > place), None)

@@ -31,10 +31,7 @@ class Counter:
     def __call__(self, player: Player) -> None:
         """Count a step that is about to be made."""
         self.steps += 1
-        if self.moved and self.moved[0].replaced:
-            self.complete += len({*map(id, self.moved)}) > 1
-            self.moved = [one for one in self.moved if not one.replaced]
-        if self.moved and player is self.moved[0] and any(one is not player for one in self.moved):
+        if self.moved and player is self.moved[0].now and any(one.now is not player for one in self.moved):
             self.complete += 1
             self.moved.clear()
         if self.complete >= self.iterations:
