@@ -72,6 +72,7 @@ class Facts:
         styles: Whether G makes its samples from styles.
         averages_weights: Whether an optimiser averages the weights that it moves.
         two_way: Whether G is two translators, from each of two sets to the other.
+        keeps_best: Whether the checkpoint of the best iteration is kept.
         warnings: The parts' warnings, one sentence each.
     """
 
@@ -110,6 +111,7 @@ class Facts:
     against: str = "train"
     styles: bool = False
     two_way: bool = False
+    keeps_best: bool = False
     averages_weights: bool = False
     warnings: list[str] = field(default_factory=list)
 

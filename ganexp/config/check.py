@@ -223,6 +223,7 @@ def facts_of(config: Config, machine: Machine, processes: int, dataset: Dataset)
         itemsize=machine.dtype.itemsize,
         free_bytes=free_memory(machine.device),
         against=config.evaluation.against,
+        keeps_best=config.keep_best is not None,
     )
 
 

@@ -81,7 +81,8 @@ def unknown_key(key: str, known: Iterable[str], *, preset: bool = False) -> str:
     there = f"This {above} has {', '.join(known)}." if above in GROUPS else f"The keys here are {', '.join(known)}."
     if above == "dataset" and "of" in known:
         there += f" Of the data that it is made from, it is dataset.of.{name}."
-    none = f"This {above} has no settings: choose one that has it, as in {above}=… {key}=…."
+    none = f"This {above} {'has' if preset else 'lists'} no settings: choose one that has it, as in {above}=… {key}=…"
+    none += "." if preset else f", or add one of its class by +{key}=…."
     hint = there if known else none if above in GROUPS else f"{above} has no keys below it."
     remedy = f" If an experiment has set it, add ~{key}." if preset else ""
     return f"Unknown key {key}. {hint}{remedy}"

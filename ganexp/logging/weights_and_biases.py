@@ -76,8 +76,10 @@ class WandbLogger(Logger):
         self._failed = False
 
     def check(self, run: Facts) -> None:
-        """Refuse variables that W&B would refuse, and going online without an account."""
+        """Refuse variables that W&B would refuse, going online without an account, and a checkpoint that is not kept."""
         resolved_mode(self._mode)
+        if self._artifacts == "best" and not run.keeps_best:
+            raise Misfit("gives W&B the best checkpoint, which is kept only with keep_best=…", artifacts="last")
 
     def open(self, run: RunDescription) -> None:
         """Begin the W&B run, or continue that of a resumed run."""

@@ -35,6 +35,8 @@ class Balance(Part):
         self.weight: float | Tensor = weight
 
     def check(self, run: Facts) -> None:
+        if not self.weight and not run.terms:
+            run.warn("leaves G nothing to learn from while its weight is 0 without terms: choose a weight or some term")
         if not self.rescales:
             return
         if not run.terms_of_output:

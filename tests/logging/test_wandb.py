@@ -9,7 +9,7 @@ import pytest
 import wandb
 from PIL import Image
 
-from ganexp import build
+from ganexp import UserError, build
 from ganexp.logging import RunDescription, WandbLogger
 from tests import processes
 from tests.composing import CONF, composed
@@ -150,9 +150,13 @@ def test_an_artifact_holds_what_resuming_reads_and_is_in_the_record_that_is_uplo
     assert files == {name: (folder / name).stat().st_size for name in held}
 
 
-def test_without_a_best_checkpoint_a_run_ends_with_a_warning(tmp_path, caplog):
+def test_without_a_best_checkpoint_a_run_is_refused_or_ends_with_a_warning(tmp_path, caplog):
     choices = ["logger=[wandb]", "logger.wandb.mode=offline", f"logger.wandb.directory={tmp_path}"]
-    made = build(composed(*SMALL, *choices, "logger.wandb.artifacts=best", "iterations=2"), tmp_path / "run")
+    choices += ["logger.wandb.artifacts=best", "iterations=2"]
+    with pytest.raises(UserError, match=r"keep_best.*logger\.wandb\.artifacts=last"):
+        build(composed(*SMALL, *choices), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+    made = build(composed(*SMALL, *choices, "keep_best=eval/none", "evaluate_every=0"), tmp_path / "run")
     assert made.fit()["state"] == "finished"
     assert [one.levelname for one in caplog.records if "logger.wandb.artifacts=best" in one.getMessage()] == ["WARNING"]
 

@@ -305,6 +305,13 @@ def test_a_weight_of_zero_trains_g_on_its_terms_alone():
     torch.testing.assert_close([*model.generator.parameters()], [*plain.generator.parameters()], rtol=1e-12, atol=1e-13)
 
 
+@pytest.mark.parametrize(("weight", "terms", "warned"), [(0.0, 0, True), (0.0, 1, False), (1.0, 0, False)])
+def test_a_weight_of_zero_without_terms_is_warned_of(weight, terms, warned):
+    run = Facts(shape=(2,), terms=terms)
+    Balance(weight=weight).check(run)
+    assert bool(run.warnings) is warned
+
+
 def test_pretraining_is_g_alone_then_d_alone_then_both():
     model, rule = gan({"l1": L1(weight=3.0), "fm": FeatureMatching()}), Pretrain(strategies.detach, g=2, d=2)
     plain, step, reals = gan({}), Step(model, rule), batches()
