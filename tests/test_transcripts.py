@@ -4,7 +4,9 @@ import re
 import shlex
 import sys
 
+import numpy as np
 import pytest
+from PIL import Image
 
 from ganexp.cli.sweeping import Results
 from tests import forked
@@ -50,6 +52,12 @@ def masked(line):
     return " ".join(re.sub(r"-?\d[\d,.]*", "N", line).split())
 
 
+def small(picture):
+    """Return a picture as `(24, 48)` shades of grey, in which a letter's place is little and a bar's is much."""
+    with Image.open(picture) as image:
+        return np.asarray(image.convert("L").resize((48, 24), Image.Resampling.BOX), dtype=float)
+
+
 def test_every_quoted_text_is_known():
     found = {page: [block.splitlines()[0] for block in OUTPUTS.findall(text)] for page, text in PAGES.items()}
     assert {page: len(lines) for page, lines in found.items() if lines} == {page: len(known) for page, known in SAID.items()}
@@ -80,8 +88,11 @@ def test_the_report_of_a_watched_loop(name, beginning, tmp_path, monkeypatch, ca
     scripts = re.findall(r"^```python\n(import torch.*?)^```", PAGES[page], re.DOTALL | re.MULTILINE)
     (tmp_path / f"{name}.py").write_text(scripts[name == "broken"])
     monkeypatch.chdir(tmp_path)
-    call("watch", f"{name}.py", "--iterations", beginning.split()[1])
+    call("watch", f"{name}.py", "--iterations", beginning.split()[1], "--picture", "drawn.png")
     assert [*map(masked, capsys.readouterr().out.splitlines())] == [*map(masked, quoted(page, beginning))]
+    if name == "good":
+        shown, drawn = (small(path) for path in (ROOT / "docs" / "watching.png", tmp_path / "drawn.png"))
+        assert np.abs(shown - drawn).max() < 40  # of 255; versions of Matplotlib set letters a little differently
 
 
 @pytest.mark.slow
