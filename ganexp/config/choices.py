@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, get_type_hints
 
+from torch import nn
+
 from ganexp.config.defaults import options_in
 from ganexp.config.parsing import check_type, shown, unknown_key
 from ganexp.config.remedies import REMEDIES
@@ -59,7 +61,10 @@ class Choice:
         }
         try:
             with self.saying():
-                return self.target(*positional, **self.settings, **made, **given)
+                part = self.target(*positional, **self.settings, **made, **given)
+                if isinstance(part, nn.Module) and "_modules" not in vars(part):
+                    raise Misfit(f"needs super().__init__() in the __init__ of {type(part).__name__}, before anything else")
+                return part
         except UserError:  # a misfit, in the command line's words
             raise
         except OSError as error:

@@ -49,7 +49,9 @@ def target(node: Node, key: str, trust: Trust = None) -> Target:
     try:
         found = pkgutil.resolve_name(":".join(name.rsplit(".", 1)))  # with a colon, a function wins over a module of its name
     except (ImportError, AttributeError, ValueError) as error:
-        reason = one_line(error)
+        reason, module = one_line(error), name.partition(".")[0]
+        if isinstance(error, ModuleNotFoundError) and error.name == module:
+            reason += f". If {module}.py is in this folder, put PYTHONPATH=. before the command"
         raise UserError(f"{key}._target_={name} cannot be imported: {reason}.") from None
     place = outer_place(key)
     place = "dataset.dataset.…" if place.startswith("dataset.dataset.") else place

@@ -119,6 +119,11 @@ class Unfinished(Loss):
         return fake.mean() - real.mean()
 
 
+class Hasty(Loss):
+    def __init__(self):
+        self.factor = 2.0
+
+
 class Silent(torch.nn.Module):
     def __init__(self, latent_dim, shape):
         super().__init__()
@@ -130,6 +135,10 @@ class Silent(torch.nn.Module):
 def test_a_part_that_lacks_a_method_is_one_sentence():
     with pytest.raises(UserError, match=r"cannot run one iteration: Unfinished has no g_loss\.$"):
         check(composed(*SMALL, f"loss._target_={__name__}.Unfinished"), trust="tests")
+    with pytest.raises(UserError, match=r"needs super\(\).__init__\(\) in the __init__ of Hasty"):
+        check(composed(*SMALL, f"loss._target_={__name__}.Hasty"), trust="tests")
+    with pytest.raises(UserError, match=r"No module named 'nowhere'.* PYTHONPATH=\. "):
+        check(composed(*SMALL, "loss._target_=nowhere.Loss"), trust="nowhere")
     cfg = composed()
     cfg.generator = {"_target_": f"{__name__}.Silent"}
     with pytest.raises(UserError, match=r"Silent cannot run on latents of .*\(NotImplementedError\): "):
