@@ -75,6 +75,7 @@ class Flow(TorchDispatchMode):
         self.operations = 0  # of products and convolutions, as torch counts them
         self._labels: dict[int, tuple[StorageWeakRef, Labels]] = {}
         self.stepping = False  # in an optimiser's step, where nothing is looked at
+        self._ends: list[int] = []  # where the smallest and the largest value lie that torch has just taken
         self._paused = 0
 
     @contextmanager
@@ -115,7 +116,12 @@ class Flow(TorchDispatchMode):
         if self._paused or self.stepping:
             return func(*args, **kwargs)
         name = func._schema.name.rpartition("::")[2]
-        if name == "_local_scalar_dense" or (name == "_to_copy" and _leaves_device(args, kwargs)):
+        if name == "_local_scalar_dense":
+            if key(args[0]) not in self._ends:  # one_hot reads them on a CPU, to check the labels, and not on a GPU
+                self.listener.waited()
+        else:
+            self._ends = []
+        if name == "_to_copy" and _leaves_device(args, kwargs):
             self.listener.waited()
         if torch.Tag.nondeterministic_seeded in func.tags:
             self.listener.drew()
@@ -125,6 +131,8 @@ class Flow(TorchDispatchMode):
         if name == "topk":
             labels |= {("best", number) for kind, number in labels if kind == "pass"}
         made = func(*args, **kwargs)
+        if name == "aminmax":
+            self._ends = [key(one) for one in made]
         if name.removeprefix("_foreach_").removesuffix("_") in MIXING:
             labels |= self._mixed(name, args, made)
         if name.startswith("_foreach_") and not name.endswith("zero_"):

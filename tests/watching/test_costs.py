@@ -145,6 +145,16 @@ def test_gradients_that_a_third_optimiser_uses_are_not_thrown_away():
     assert [one.what for one in seen.costs if "thrown away" in one.remark] == ["bDG"]
 
 
+def test_labels_that_become_one_hot_are_read_on_a_cpu_only_and_so_are_no_wait():
+    _, usual = alternating(setting())
+
+    def step():
+        usual()
+        torch.nn.functional.one_hot(torch.arange(B) % 3, 3)
+
+    assert seen_of(step).waits == []
+
+
 def test_what_a_data_loader_reads_is_no_wait_of_the_loop():
     p, usual = alternating(setting())
     loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(p.x()), B, shuffle=True)
