@@ -144,10 +144,10 @@ def evaluate(parser: ArgumentParser) -> None:
     )
     parser.add_argument(
         "--decode",
-        help="of runs on latents: what makes pictures of them, a run, or a .pt2 file, which is code; the run's by default",
+        help="decoder for runs on latents: a run, or a .pt2 file, which is code that is run; the run's own by default",
     )
     parser.add_argument(
-        "--nearest", choices=["features", "pixels"], help="what training images are nearest in; features by default"
+        "--nearest", choices=["features", "pixels"], help="where distances to training images are measured; features by default"
     )
     parser.add_argument("--device", help="cpu, cuda or cuda:N; the run's own by default")
     parser.add_argument(
@@ -247,7 +247,7 @@ def sample(parser: ArgumentParser) -> None:
     films.add_argument("--open", action="store_true", help="end at the last sample; where it began by default")
     parser.add_argument(
         "--decode",
-        help="of a generator of latents: what makes pictures of them, a run, or a .pt2 file, which is code; its own by default",
+        help="decoder for a generator of latents: a run, or a .pt2 file, which is code that is run; its own by default",
     )
     parser.add_argument(
         "--enlarge",
@@ -406,7 +406,9 @@ def dynamics(parser: ArgumentParser) -> None:
     parser.add_argument("run", type=_place, help="a run folder; run=… is the same")
     parser.add_argument("--rules", action="extend", nargs="*", default=[], help="strategies to compare; all of them by default")
     parser.add_argument("--rate", type=_rate, help="learning rate; one over the largest eigenvalue by default")
-    parser.add_argument("--path", action="store_true", help="also look at the checkpoints where rows have the spectrum")
+    parser.add_argument(
+        "--path", action="store_true", help="also look at every checkpoint, even if the rows have the spectrum already"
+    )
     parser.add_argument(
         "--trust",
         action="extend",

@@ -67,7 +67,9 @@ def sentence(error: Exception) -> str:
         return f"{override} is several values: add -m to run each of them."
     if text.startswith("Error merging override "):  # a list where there are keys, or keys where there is a value
         override = text.splitlines()[0].removeprefix("Error merging override ").strip()
-        return f"{override} would replace keys by a value, or a value by keys: set keys one by one, as in a.b=…."
+        return (
+            f"{override} gives one value to what has settings, or settings to one value: set each by its own key, as in a.b=…."
+        )
     if isinstance(error, YAMLError):
         return f"a file cannot be read as YAML: {' '.join(text.split())}."
     if not isinstance(error, (HydraException, OmegaConfBaseException)):  # Hydra fails without saying anything

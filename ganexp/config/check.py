@@ -156,7 +156,7 @@ def _checked(values: dict[str, Any], config: Config, trust: Trust, processes: in
         try:
             check(at_the_end(values, moving), trust=trust, processes=processes, resumed=resumed)
         except UserError as error:
-            raise UserError(f"moving ends where this run does not fit: {error}") from None
+            raise UserError(f"moving: with its last values, the run would be refused: {error}") from None
     missing = evaluation.missing()
     return Plan(values, config, machine, choices, parts, facts, evaluation, warnings, asked, missing)
 

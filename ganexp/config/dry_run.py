@@ -131,8 +131,9 @@ def dry_iteration(
     except NoScores as error:
         raise UserError(f"{choices['discriminator'].called} does not fit: {error}.") from None
     except ValueError as error:
-        typed = ", ".join(map(choices.typed, ("discriminator", "loss", "penalty", "augment", "strategy")))
-        raise UserError(f"{typed} do not fit: {error}.") from None
+        typed = map(choices.typed, ("discriminator", "loss", "penalty", "augment", "strategy"))
+        chosen = ", ".join(one for one in typed if not one.endswith(("=[]", "=none")))
+        raise UserError(f"{chosen} do not fit: {error}.") from None
     try:
         refuse_unlike("state", strategy.state_dict(), tried.state_dict(), gan)
     except ValueError as error:

@@ -4,7 +4,7 @@ import difflib
 import json
 import re
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, get_args
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic.errors import PydanticUserError
@@ -62,7 +62,7 @@ def check_type(key: str, value: Any, hint: Any) -> None:
         return  # an annotation from outside that says nothing about plain values
     except ValidationError as error:
         first = error.errors()[0]
-        message = "needs more values" if first["type"] == "missing" else first["msg"]
+        message = f"needs {len(get_args(hint)) or 'more'} values" if first["type"] == "missing" else first["msg"]
         raise UserError(refused(key, message, value)) from None
 
 

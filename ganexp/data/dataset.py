@@ -61,7 +61,7 @@ class Dataset:
                 self.labels()
             except ValueError as error:
                 why = f" ({error})"
-            raise Misfit(f"has no class labels{why}, which a conditional GAN needs", conditional=False)
+            raise Misfit(f"has no class labels, which conditional=true needs{why}", conditional=False)
         if run.flip and len(self.shape) != 3:
             raise Misfit("has no images, but flip=true mirrors images", flip=False)
 
@@ -124,7 +124,7 @@ class Dataset:
         Raises:
             OSError, ValueError: The labels cannot be read, or there are none.
         """
-        raise ValueError("choose a set with labels")
+        raise ValueError("other data sets have")
 
     def fingerprint(self) -> Any:
         """Return plain values that identify the content on this machine, besides the Python class and the shape.

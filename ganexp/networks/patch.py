@@ -117,8 +117,16 @@ class MultiscaleDiscriminator(nn.Module):
         smaller = [(seen_channels(shape, source), -(-height // 2**i), -(-side // 2**i)) for i in range(scales)]
         try:
             places = [map_sides(one, layers) for one in smaller]
-        except Misfit as error:
-            raise Misfit(f"has scales={scales}, and at the smallest {error.reason}", scales=1) from None
+        except Misfit:
+            least = 3 * 2**layers
+            fitting = sum(min(one[1:]) >= least for one in smaller)
+            if not fitting:  # not even one discriminator, whose remedy is another
+                raise
+            seen = "{1}×{2}".format(*smaller[-1])
+            reason = (
+                f"has layers={layers}, which need sides of {least} pixels or more, and the last of scales={scales} sees {seen}"
+            )
+            raise Misfit(reason, scales=fitting) from None
         self.heads = tuple(h * w for h, w in places)
         """How many places each of them scores."""
         self.scales = nn.ModuleList(PatchDiscriminator(one, width=width, layers=layers, norm=norm) for one in smaller)

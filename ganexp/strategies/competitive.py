@@ -60,12 +60,12 @@ class Competitive(RuleWithMemory):
         x, fake = next(reals), gan.generate(gan.sample())
         if gan.penalty.reads_scores:
             raise ValueError(
-                "competitive needs a zero-sum game, and a penalty on D's scores of fakes is not G's gain: choose joint"
+                "competitive needs a zero-sum game, and a penalty on D's scores of fakes depends on G as well: choose joint"
             )
         if any(term.reads_discriminator for term in gan.terms.values()):
             raise ValueError(
-                "competitive needs a zero-sum game up to terms of one player alone, and a term of G that reads D's features is "
-                "none: choose joint"
+                "competitive needs a zero-sum game, but for terms of one network alone, and a term of G on D's features "
+                "depends on both: choose joint"
             )
         self.refuse(gan.discriminator, gan.loss, x)
         d, g = gan.losses(x, fake)

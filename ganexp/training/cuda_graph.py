@@ -192,7 +192,8 @@ class Recorded(Step):
         counts = self.gan.penalty.turn(self.d_steps, self.g_steps) is not None
         if counts and made != {"d": self.d_steps, "g": self.g_steps}:
             raise RuntimeError(
-                f"{type(self.gan.penalty).__name__} counts updates, and {self.strategy} makes others than asked for"
+                f"{type(self.gan.penalty).__name__} counts updates, and {self.strategy} makes other numbers of them "
+                "than d_steps and g_steps"
             )
         if len(self._met) > 1 and len(made) < 2:
             raise RuntimeError(f"{self.strategy} lets a network rest in some iterations")

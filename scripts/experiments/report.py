@@ -13,7 +13,7 @@ from ganexp.cli.commands.pages import html
 from ganexp.cli.commands.pages.machine import measured
 from ganexp.cli.commands.pages.markdown import table
 
-ADVICE = "common advice; we know of no public statement of it"
+ADVICE = "none published that we know of"
 
 SOURCES: dict[int, str] = {
     1: "[pytorch/examples, issue 116](https://github.com/pytorch/examples/issues/116), where it happened to someone",
@@ -21,11 +21,11 @@ SOURCES: dict[int, str] = {
         "[PyTorch-GAN's SoftmaxGAN](https://github.com/eriklindernoren/PyTorch-GAN/blob/master/implementations/softmax_gan/"
         "softmax_gan.py), whose loop does so"
     ),
-    3: "common advice; [pytorch/examples, issue 584](https://github.com/pytorch/examples/issues/584) asks for it",
+    3: "[pytorch/examples, issue 584](https://github.com/pytorch/examples/issues/584) asks for it",
     4: "[pytorch/examples, issue 116](https://github.com/pytorch/examples/issues/116): for speed, not for correctness",
     5: "[pytorch/examples, pull request 69](https://github.com/pytorch/examples/pull/69), which saves the second pass",
     6: (
-        "common advice; [detach() when PyTorch trains GAN](https://www.fatalerrors.org/a/detach-when-pytorch-trains-gan.html) "
+        "[detach() when PyTorch trains GAN](https://www.fatalerrors.org/a/detach-when-pytorch-trains-gan.html) "
         "sets the three side by side"
     ),
     7: ADVICE,
@@ -35,7 +35,7 @@ SOURCES: dict[int, str] = {
     11: f"{ADVICE}; the two kinds of steps are studied in [Mescheder et al. 2018](https://arxiv.org/abs/1801.04406)",
     12: "[Shen et al. 2021](https://arxiv.org/abs/2103.00430)",
 }
-"""Where each claim is made, by its number, as Markdown: a public source, or common advice for which we know none."""
+"""Where each claim is made, by its number, as Markdown: a public source, if we know one."""
 
 
 def write(findings: Mapping[int, Finding], folder: Path, *, how: str, minutes: float) -> None:

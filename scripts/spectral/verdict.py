@@ -142,13 +142,14 @@ def answer(settings: Mapping[str, Found]) -> str:
         best.append((place.standing in ("best", "not distinguishable") and not place.lost, how.low > 0, how.high < 0))
         ties = sum(other.standing in ("best", "not distinguishable") for other in one.ranking if other is not place)
         tied = f"one of {ties + 1} that cannot be told from the best"
-        standing = {"best": "the best", "not distinguishable": tied}.get(place.standing, place.standing)
+        words = {"best": "the best", "not distinguishable": tied, "worse": "worse than the best"}
+        standing = words.get(place.standing, place.standing)
         will = "contract best" if np.mean(np.log(one.predicted[one.foremost])) < 0 else "expand least"
         lost = f", though {len(place.lost)} of its runs diverged" if place.lost and place.values else ""
         said.append(
-            f"On the {name}, `{one.foremost}` is predicted to {will}; of {len(one.ranking)} rules it came out "
-            f"{_ordinal(rank)}, {standing if place.values else 'diverged with every seed'}{lost}, and "
-            f"`{one.ranking[0].combination}` first. The rank correlation of prediction and result is {signed(how)}."
+            f"On the {name}, `{one.foremost}` is predicted to {will}; it ranked {_ordinal(rank)} of {len(one.ranking)} "
+            f"rules, {standing if place.values else 'diverged with every seed'}{lost}; "
+            f"`{one.ranking[0].combination}` ranked first. The rank correlation of prediction and result is {signed(how)}."
         )
     if all(right and above for right, above, _ in best):
         verdict = "Yes, here."
