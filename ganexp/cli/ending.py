@@ -26,9 +26,9 @@ def outcome(summary: Summary) -> str:
     """Return the outcome of a run: how long it trained, its last losses, and its notes."""
     last, seconds = summary["last"], summary["wall_s"]
     lines = [f"Trained {summary['iteration']:,} iterations in {seconds:.0f} s"]
-    if "loss/d" in last:  # else it was stopped before its first row
-        speed = last["progress/real_images"] / seconds
-        lines[0] += f": D {last['loss/d']:.3f}, G {last['loss/g']:.3f}, {speed:,.0f} images/s"
+    if "progress/real_images" in last:  # else it was stopped before its first row
+        losses = [f"{name} {last[key]:.3f}, " for name, key in (("D", "loss/d"), ("G", "loss/g")) if key in last]
+        lines[0] += f": {''.join(losses)}{last['progress/real_images'] / seconds:,.0f} images/s"
     lines[0] += "."
     return "\n".join([*lines, *summary["notes"]])
 

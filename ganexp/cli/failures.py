@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NoReturn
 
-from ganexp.cli.naming import by_latest
+from ganexp.cli.naming import short
 from ganexp.distributed.processes import Processes
 from ganexp.documents import FULL, Unwritable
 from ganexp.facts import UserError
@@ -53,9 +53,7 @@ def meaning(error: Exception, folder: Path | None = None) -> str | None:
     goes_on = "start it again"
     if folder is not None:
         has_checkpoint = RunFolder(folder).last.exists()
-        goes_on = (
-            f"continue with resume={by_latest(folder)}" if has_checkpoint else "begin again, since there is no checkpoint yet"
-        )
+        goes_on = f"continue with resume={short(folder)}" if has_checkpoint else "begin again, since there is no checkpoint yet"
     if isinstance(error, OSError) and error.errno in FULL:
         return f"The disk is full ({error}): what was written is kept; make room, and {goes_on}."
     if isinstance(error, Unwritable):

@@ -31,6 +31,7 @@ from ganexp.logging.layout import RunFolder
 from ganexp.logging.lock import lock, unlock
 from ganexp.logging.summary import amend_summary, read_summary
 from ganexp.printable import printable
+from ganexp.training.checkpoint import CheckpointError, load
 
 log = logging.getLogger(__name__)
 _timed: list[float] = []
@@ -122,11 +123,21 @@ def _train(cfg: DictConfig, hydra: Any, folder: Path, facts: dict[str, Any], mes
 def checkpoint_to_resume(folder: Path) -> Path | None:
     """Return the last checkpoint of a job that was killed, interrupted, or skipped when it was to be resumed.
 
-    A job that failed is run from the beginning.
+    Where `last.pt` is gone or broken, it is the newest numbered one that can be read; without one, and if it failed, a job is
+    run from the beginning.
     """
-    last = RunFolder(folder).last
-    goes_on = read_summary(folder).get("state", "unfinished") in ("unfinished", "preempted", "skipped")
-    return last if last.exists() and goes_on else None
+    if read_summary(folder).get("state", "unfinished") not in ("unfinished", "preempted", "skipped"):
+        return None
+    place = RunFolder(folder)
+    kept = [*([place.last] if place.last.exists() else []), *reversed(place.numbered)]
+    for path in kept:
+        try:
+            load(path)
+        except CheckpointError as error:
+            log.warning("%s: the job goes on from an earlier checkpoint, if it has one.", printable(str(error)))
+        else:
+            return path
+    return None
 
 
 def _set_aside(folder: Path) -> None:
@@ -143,6 +154,7 @@ def _set_aside(folder: Path) -> None:
     aside.mkdir()
     for path in reversed(left):
         shutil.move(path, aside / path.name)
+    log.info("The job begins anew; what it had written is in %s.", aside)
 
 
 def _missing_metric(cfg: DictConfig, summary: Mapping[str, Any]) -> dict[str, str]:

@@ -73,6 +73,8 @@ def find_checkpoint(name: str) -> Path:
             raise UserError(f"resume={name} has no {checkpoint.name}: go on from an earlier one, resume={earlier[-1]}.")
         if Sweep.is_in(path):
             raise UserError(f"resume={name} is a sweep: continue it with sweep.resume={name}.")
+        if path.suffix == ".pt" and not path.exists():
+            raise UserError(f"resume={name} does not exist: name a run folder below outputs/, or a checkpoint in one.")
     except (OSError, RuntimeError):  # a name too long, a link to itself
         pass
     raise UserError(f"resume={name} has no checkpoint; name a run folder below outputs/ that has one, or its file.")
@@ -108,7 +110,7 @@ def found_by_auto(values: dict[str, Any], outputs: Path, checkpoint: Path | None
     differs = [f"{_key(key)}={_value(before.get(key))} and not {_value(now.get(key))}" for key in _telling(differing)]
     more = f" and {len(differs) - MOST_TOLD} more" if len(differs) > MOST_TOLD else ""
     how = f"has {', '.join(differs[:MOST_TOLD])}{more}" if differs else "has all of these iterations"
-    return f"{told} The newest unfinished one, resume={by_latest(newest.folder)}, {how}."
+    return f"{told} The newest unfinished one, resume={short(newest.folder)}, {how}."
 
 
 def _unfinished(outputs: Path, since: float | None = None) -> Iterator[RecordedRun]:

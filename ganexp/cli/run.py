@@ -10,7 +10,7 @@ from ganexp.cli.folders import lock_or_refuse, make_new, point_latest_at, refuse
 from ganexp.cli.launching import joined, refuse_different, restarted_since
 from ganexp.cli.line import Line
 from ganexp.cli.log import Log
-from ganexp.cli.naming import by_latest, called, short
+from ganexp.cli.naming import called, short
 from ganexp.cli.resuming import found_by_auto, newest_unfinished, resumed
 from ganexp.cli.sweeping import Sweep
 from ganexp.facts import UserError
@@ -62,7 +62,7 @@ def run(line: Line) -> None:
                 if processes.is_main:
                     log.info("%s", epilogue(summary))
                     if stopped:
-                        again = f"resume={by_latest(folder)}" if "checkpoint" in summary["paths"] else None
+                        again = f"resume={short(folder)}" if "checkpoint" in summary["paths"] else None
                         log.info("%s", stopped_by(stopped, again))
                 processes.close()
             if stopped:

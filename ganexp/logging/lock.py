@@ -18,13 +18,17 @@ class FolderLocked(OSError):
 
 
 def refuse_used(folder: Path) -> None:
-    """Refuse a folder that holds a run, so that no two runs are mixed and nothing is overwritten.
+    """Refuse a folder that holds a run, or files of its names, so that no two runs are mixed and nothing is overwritten.
 
     Raises:
         UserError: It does.
     """
     if os.path.lexists(RunFolder(folder).rows):
-        raise UserError(f"{folder} holds a run already: choose another hydra.run.dir.")
+        raise UserError(f"{folder} holds a run already: choose another folder, as by hydra.run.dir=….")
+    run = RunFolder(folder)
+    for path in (*run.results, run.best, run.last, *run.numbered, *run.pictures.glob("*.png")):
+        if path.is_symlink() or path.is_file():
+            raise UserError(f"{path} exists, and a run would write there: choose another folder, as by hydra.run.dir=….")
 
 
 def lock(folder: Path) -> None:

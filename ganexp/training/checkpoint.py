@@ -3,6 +3,7 @@
 import copy
 import math
 import os
+import pickle
 import shutil
 from collections import defaultdict
 from collections.abc import Sequence
@@ -101,10 +102,12 @@ def load(path: Path) -> State:
     except FileNotFoundError:
         of_run = path.parent.name == "checkpoints"
         hint = "; an interrupted run has one from its first checkpoint on" if of_run else ": name a run folder or a checkpoint"
+        hint = ": it is kept where keep_best=… names a figure" if of_run and path.name == "best.pt" else hint
         raise CheckpointError(f"{path} does not exist{hint}") from None
     except Exception as error:  # what a broken or hostile file makes torch raise has no common type
-        reason = one_line(error)
-        raise CheckpointError(f"{path} cannot be read as a checkpoint ({type(error).__name__}: {reason})") from None
+        # torch says of a broken pickle how to load it nevertheless, which would run code in it
+        told = "" if isinstance(error, pickle.UnpicklingError) else f": {one_line(error)}"
+        raise CheckpointError(f"{path} cannot be read as a checkpoint ({type(error).__name__}{told})") from None
     ours = isinstance(state, dict) and type(state.get("format")) is int and state["format"] == FORMAT
     if not ours or not isinstance(state.get("config"), dict) or not isinstance(state.get("run"), dict):
         raise CheckpointError(f"{path} is no checkpoint of this version of ganexp")

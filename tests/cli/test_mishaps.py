@@ -20,6 +20,7 @@ from ganexp.data import DecodingError
 from ganexp.data.vision import MNIST
 from ganexp.data.workers import loader
 from ganexp.facts import UserError
+from ganexp.logging.layout import RunFolder
 from ganexp.training import checkpoint
 from tests import forked
 from tests.composing import composed
@@ -175,7 +176,8 @@ def outgrown(folder):
 
 def test_a_second_process_is_refused_a_run_folder(tmp_path):
     first = build(composed(*SMALL, "iterations=4"), tmp_path)
-    (tmp_path / "metrics.jsonl").unlink()  # as if it were just beginning
+    for path in RunFolder(tmp_path).results:  # as if it were just beginning
+        path.unlink() if path.is_file() else None
     with pytest.raises(UserError, match="another process is training in"):
         build(composed(*SMALL, "iterations=4"), tmp_path)
     first.fit()

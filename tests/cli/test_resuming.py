@@ -237,7 +237,7 @@ def test_what_automatic_resuming_has_found_is_said_with_what_differs(tmp_path, m
     assert "loss=" not in said
     assert "_target_" not in said
     os.symlink("b", "outputs/latest")
-    assert "resume=outputs/latest, has" in found_by_auto(now, Path("outputs"), None)
+    assert "resume=outputs/b, has" in found_by_auto(now, Path("outputs"), None)  # latest is the new run's when this is read
     same = plain(composed("loss=hinge", "optimizer.lr=0.25"))
     assert "goes on with outputs/a." in found_by_auto(same, Path("outputs"), newest_unfinished(same, Path("outputs")))
     (tmp_path / "outputs/b/summary.json").write_text('{"state": "finished"}')

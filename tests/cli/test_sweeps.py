@@ -22,6 +22,7 @@ from ganexp.cli.sweeping import Results, Sweep
 from ganexp.cli.sweeping.sharing import reserved_gpu, share_of_the_machine, take_jobs_per_gpu
 from ganexp.facts import UserError
 from ganexp.logging.summary import write_summary
+from ganexp.training.checkpoint import FORMAT
 from tests import forked
 from tests.cli.handmade_sweeps import TINY, make_sweep, sweep_folder
 from tests.composing import composed
@@ -341,11 +342,18 @@ def test_the_threads_of_a_job_end_with_it():
     ("state", "goes_on"), [("preempted", True), ("skipped", True), ("unfinished", True), ("failed", False)]
 )
 def test_a_job_that_was_refused_when_it_was_to_go_on_goes_on_later(state, goes_on, tmp_path):
-    (tmp_path / "checkpoints").mkdir()
-    last = tmp_path / "checkpoints" / "last.pt"
-    last.touch()
+    earlier, last = (tmp_path / "checkpoints" / name for name in ("iteration_000000001.pt", "last.pt"))
+    for path in (earlier, last):
+        path.parent.mkdir(exist_ok=True)
+        torch.save({"format": FORMAT, "config": {}, "run": {"iteration": 1}}, path)
     write_summary(tmp_path, {"state": state})
     assert checkpoint_to_resume(tmp_path) == (last if goes_on else None)
+    last.write_bytes(b"broken")
+    assert checkpoint_to_resume(tmp_path) == (earlier if goes_on else None)
+    last.unlink()
+    assert checkpoint_to_resume(tmp_path) == (earlier if goes_on else None)
+    earlier.write_bytes(b"broken")
+    assert checkpoint_to_resume(tmp_path) is None
 
 
 def test_a_job_that_was_killed_once_it_had_trained_is_not_trained_again(tmp_path, monkeypatch):

@@ -160,6 +160,15 @@ def test_a_folder_that_holds_a_run_is_refused(tmp_path):
         build(composed(*SMALL, "iterations=1"), tmp_path)
 
 
+@pytest.mark.parametrize("name", ["config.json", "samples/real.png", "checkpoints/best.pt"])
+def test_a_folder_with_files_that_a_run_would_replace_is_refused(name, tmp_path):
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).write_text("mine")
+    with pytest.raises(UserError, match=f"{name} exists, and a run would write there"):
+        build(composed(*SMALL, "iterations=1"), tmp_path)
+    assert [path.read_text() for path in tmp_path.rglob("*") if path.is_file()] == ["mine"]
+
+
 def test_wandb_can_be_disabled_from_the_environment(tmp_path, monkeypatch):
     monkeypatch.setenv("WANDB_MODE", "disabled")
     trainer = build(

@@ -97,7 +97,7 @@ def test_a_signal_to_the_whole_group_ends_a_run_in_order_and_it_goes_on_from_the
     assert "Traceback" not in err
     (folder,) = tmp_path.glob("outputs/*_seed0")
     assert "Stopped by SIGTERM; to resume: python" in out
-    assert "resume=outputs/latest" in out
+    assert f"resume=outputs/{folder.name}" in out
     assert "Stopped by SIGTERM; to resume: python" in (folder / "train.log").read_text()
     summary = json.loads((folder / "summary.json").read_text())
     kept = checkpoint.load(folder / "checkpoints" / "last.pt")

@@ -153,7 +153,11 @@ def one_more(gan, reals, *, d_steps, g_steps):
 @pytest.mark.parametrize(
     ("make_strategy", "penalty", "said"),
     [
-        (lambda: one_more, ONCE_IN_FOUR, "R1 counts updates, and one_more makes others than asked for"),
+        (
+            lambda: one_more,
+            ONCE_IN_FOUR,
+            "R1 counts updates, and one_more makes other numbers of them than d_steps and g_steps",
+        ),
         (lambda: Resting(strategies.detach), NoPenalty, "Resting lets a network rest in some iterations"),
         (
             lambda: Resting(strategies.detach, rests=False, counts=False),

@@ -13,7 +13,7 @@ import psutil
 
 from ganexp.cli import process
 from ganexp.cli.ending import stopped_by
-from ganexp.cli.naming import by_latest, short
+from ganexp.cli.naming import short
 
 if TYPE_CHECKING:
     from ganexp.training import Stopping
@@ -59,7 +59,7 @@ def exit_if_alone() -> None:
 def exit_if_stopped(folder: Path) -> None:
     """End the program if a signal has stopped its jobs, and print how to resume the sweep in a folder."""
     if stopped := received():
-        print(stopped_by(stopped, f"sweep.resume={by_latest(short(folder))}"))
+        print(stopped_by(stopped, f"sweep.resume={short(folder)}"))
         raise SystemExit(128 + stopped)
 
 
