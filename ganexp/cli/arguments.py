@@ -41,6 +41,9 @@ class CommandParser(ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """End the process."""
         said = re.sub(r"^argument (\S+): should", r"\1 should", message)
+        said = re.sub(
+            r"^the following arguments are required: (run|places)$", r"\1 is missing: name it before the options", said
+        )
         self.exit(2, f"Error: {printable(said.rstrip('.'))}. {self.prog} --help lists the options.\n")
 
 
@@ -73,6 +76,8 @@ def parsed(words: Sequence[str]) -> argparse.Namespace:
     if unknown:
         named = f"ganexp {options.command}"
         remedy = "put what is for the script behind --" if options.command == "watch" else f"{named} --help lists its options"
+        if options.command == "features" and all("=" in one and not one.startswith("-") for one in unknown):
+            remedy = "settings stand before options"
         raise UserError(f"{named} does not take {' '.join(unknown)}: {remedy}")
     options.words = words[end + 1 :]
     return options

@@ -247,6 +247,7 @@ def average(options: Namespace) -> None:
         if not NARROWEST <= width < WIDEST:
             raise UserError(f"--width should be at least {NARROWEST:g} and below {WIDEST:g}, not {width:g}")
     _refuse_missing(options.run)
+    reading.checkpoint_at(options.run)  # which refuses sweeps
     for width in options.width:
         *_, place = average_of(options, width)
         if place.exists() and not options.overwrite:
@@ -284,6 +285,7 @@ def report(options: Namespace) -> None:
 def dynamics(options: Namespace) -> None:
     """Refuse a run that has nothing to look at, unknown strategies, and a page that cannot be written."""
     _refuse_missing(options.run)
+    reading.checkpoint_at(options.run)  # which refuses sweeps
     _refuse_unknown("--rules", options.rules, "strategy")
     if not RunFolder(options.run).numbered and not any(map(has_spectrum, reading.read(options.run).rows)):
         raise UserError(f"{options.run} has no checkpoint: name a run that has, or train with dynamics.every=500")
@@ -292,7 +294,7 @@ def dynamics(options: Namespace) -> None:
 
 def has_spectrum(row: Mapping[str, Any]) -> bool:
     """Return whether a row of a run has the eigenvalues of its game."""
-    return "dynamics/smallest_real" in row
+    return any(key.startswith("dynamics/") for key in row)
 
 
 def compare(options: Namespace) -> None:

@@ -49,6 +49,12 @@ def sentence(error: Exception) -> str:
         override = str(error.override)
         shown = override if override.isprintable() else repr(override)
         reason = "; ".join(line.strip(" ^") for line in str(error).replace(override, "").splitlines()[1:2])
+        reason = "" if reason.startswith("See http") else reason
+        if override.endswith(","):
+            return f"{shown} ends with a comma: write no space after a comma, and none at the end."
+        if "=~" in override:
+            key, _, value = shown.partition("=")
+            return f"{shown} has a ~, which needs quotes within quotes: \"{key}='{value}'\"."
         quoting = "; quote a value with spaces or signs, \"key='value'\"" if "=" in override and "'" not in override else ""
         return f"{shown} cannot be read as key=value{f': {reason}' if reason else ''}{quoting}."
     cause = error.__cause__

@@ -18,7 +18,7 @@ from ganexp.batch import Batch
 from ganexp.config.choices import Choice, name_of, settings_of
 from ganexp.config.defaults import defaults
 from ganexp.config.schema import AUTO, Config, Node, files_among, unknown_feature
-from ganexp.data import Dataset, Resident, Streamed, default_folder, load_cached
+from ganexp.data import Dataset, ImageFolder, Resident, Streamed, default_folder, load_cached
 from ganexp.data.cache import VERSION
 from ganexp.data.digest import of_data, of_number
 from ganexp.distributed.processes import Processes
@@ -209,9 +209,10 @@ class EvaluationPlan:
         except OSError as error:
             raise UserError(f"dataset: {error}.") from error
         if others is None:
+            folders = isinstance(self.dataset, ImageFolder)
             raise UserError(
-                "evaluation.against=test compares with held-out data, and "
-                f"dataset={name_of(self.config.dataset)} has none: choose evaluation.against=train."
+                f"evaluation.against=test compares with held-out data, and dataset={name_of(self.config.dataset)} has none: "
+                f"choose evaluation.against=train{', or a dataset.path with folders train and test' if folders else ''}."
             )
 
     def of_at_most(self, sources: int) -> "EvaluationPlan":

@@ -128,8 +128,8 @@ class ImageFolder(Dataset):
     def labels(self) -> Tensor:
         if not self._class_of:
             raise ValueError(
-                f"path should have a sub-folder for each class, with all images in them, or a {DOCUMENT} with labels, and "
-                f"{printable(self._splits[self._split])} has neither"
+                f"path should have two or more sub-folders, one for each class, with all images in them, or a {DOCUMENT} with "
+                f"labels, and {printable(self.folder if len(self._splits) == 1 else self._splits[self._split])} has neither"
             )
         index = {name: label for label, name in enumerate(self.class_names)}
         named = [str(self._class_of[path]) for path in self._stamps]

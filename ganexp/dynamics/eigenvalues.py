@@ -26,16 +26,14 @@ class Spectrum(NamedTuple):
 
     eigenvalues: npt.NDArray[np.complex128]
     """Those of J with the largest modulus and those with the smallest real part, `(k,)`, largest modulus first."""
+    smallest_real: float
+    """The smallest real part of an eigenvalue of J; nan where no Arnoldi iteration for it converged."""
+    rotation: float
+    """|Im λ|/|λ| of the eigenvalue with the largest modulus: 0 is no rotation, 1 nothing but rotation; nan likewise."""
     d: tuple[float, float]
     """Smallest and largest eigenvalue of ∂²L_D/∂ψ²; nan where Lanczos iterations did not converge."""
     g: tuple[float, float]
     """The same of ∂²L_G/∂θ²."""
-
-    @property
-    def rotation(self) -> float:
-        """Return |Im λ|/|λ| of the eigenvalue with the largest modulus: 0 is no rotation, 1 nothing but rotation."""
-        first = self.eigenvalues[0]
-        return float(abs(first.imag) / abs(first)) if first else 0.0
 
 
 def spectrum(field: Field, *, count: int = 6, products: int = 300) -> Spectrum:
@@ -61,9 +59,19 @@ def spectrum(field: Field, *, count: int = 6, products: int = 300) -> Spectrum:
         return field.split(field.transposed([*map(torch.zeros_like, d), *u]))[1]
 
     whole = _operator(field.transposed, field.vector)
-    found = np.concatenate([_eigenvalues(whole, which, count, products) for which in ("LM", "SR")])
-    found = found[np.argsort(-abs(found), kind="stable")]
-    return Spectrum(_distinct(found), _ends(_operator(of_d, d), products), _ends(_operator(of_g, g), products))
+    largest, leftmost = (_eigenvalues(whole, which, count, products) for which in ("LM", "SR"))
+    found = np.concatenate([largest, leftmost])
+    return Spectrum(
+        _distinct(found[np.argsort(-abs(found), kind="stable")]),
+        smallest_real=float(found.real.min()) if len(leftmost) else float("nan"),
+        rotation=_rotation(largest[np.argmax(abs(largest))]) if len(largest) else float("nan"),
+        d=_ends(_operator(of_d, d), products),
+        g=_ends(_operator(of_g, g), products),
+    )
+
+
+def _rotation(eigenvalue: complex) -> float:
+    return float(abs(eigenvalue.imag) / abs(eigenvalue)) if eigenvalue else 0.0
 
 
 def _operator(product: Callable[[Vector], Vector], like: Vector) -> "LinearOperator":

@@ -17,6 +17,8 @@ log = logging.getLogger(__name__)
 
 ENOUGH = 1000
 """Real points in one picture; a single batch shows neither every mode nor its width."""
+LARGE = 10
+"""From this value on, images without negative values are taken for bytes that have become floats."""
 
 
 class Reals:
@@ -132,7 +134,7 @@ class Reals:
         self._first = [points.to(self.device) for points in state["points"]]
 
     def _look(self, values: Tensor) -> None:
-        """Warn if the images of the first batch are in [0, 1]; reading their range makes the host wait for the device, once."""
+        """Warn if the images of the first batch are in [0, 1] or [0, 255]; reading their range makes the host wait, once."""
         self._looked = True
         if values.dim() == 4:
             low, high = torch.stack(values.aminmax()).tolist()
@@ -140,6 +142,13 @@ class Reals:
                 log.warning(
                     "The first real batch has its values in [%.3g, %.3g], as ToTensor() makes them, and generators make images "
                     "in [-1, 1]: scale them by 2 * x - 1, or return uint8.",
+                    low,
+                    high,
+                )
+            elif low >= 0 and high > LARGE:
+                log.warning(
+                    "The first real batch has its values in [%.3g, %.3g], and generators make images in [-1, 1]: scale them by "
+                    "x / 127.5 - 1, or return uint8.",
                     low,
                     high,
                 )

@@ -46,5 +46,5 @@ def test_a_folder_with_images_outside_of_sub_folders_has_no_classes(tmp_path):
     save(tmp_path / "2.png", 2)
     folder = ImageFolder(str(tmp_path), image_size=4)
     assert folder.classes == 0
-    with pytest.raises(ValueError, match=r"^path should have a sub-folder"):
+    with pytest.raises(ValueError, match=r"^path should have two or more sub-folders"):
         folder.labels()

@@ -4,11 +4,13 @@ import copy
 
 import numpy as np
 import pytest
+import scipy.sparse.linalg
 import torch
 from torch import nn
 
 from ganexp.batch import Batch
 from ganexp.dynamics import path_angle, spectrum, still
+from ganexp.training.callbacks.dynamics import figures
 from tests.tiny import CASES, real_batches, tiny_gan
 
 
@@ -64,6 +66,28 @@ def test_the_ends_of_the_spectrum_are_those_of_the_dense_jacobian(monkeypatch, d
     for ends, block in ((found.d, j[:of_d, :of_d]), (found.g, j[of_d:, of_d:])):
         block_known = np.linalg.eigvalsh((block + block.T) / 2)
         assert ends == pytest.approx((block_known[0], block_known[-1]), abs=1e-7 * abs(block_known).max())
+
+
+@pytest.mark.parametrize("lost", ["SR", "LM"])
+def test_what_a_search_has_not_found_is_nan(lost, monkeypatch):
+    """As with few products: then nothing may have converged, and the other search's eigenvalues say nothing of this end."""
+    monkeypatch.setattr("ganexp.dynamics.eigenvalues.DENSE", 0)
+    search, none = scipy.sparse.linalg.eigs, np.zeros(0, np.complex128)
+
+    def eigs(*arguments, which, **settings):
+        if which == lost:
+            raise scipy.sparse.linalg.ArpackNoConvergence("%s", none, none)
+        return search(*arguments, which=which, **settings)
+
+    monkeypatch.setattr(scipy.sparse.linalg, "eigs", eigs)
+    gan = tiny_gan(CASES["nonsaturating"])
+    with still(gan, *at(gan)) as field:
+        found = spectrum(field, count=4)
+    assert len(found.eigenvalues)
+    assert np.isnan(found.smallest_real) == (lost == "SR")
+    assert np.isnan(found.rotation) == (lost == "LM")
+    row = figures(found)
+    assert ("dynamics/smallest_real" in row, "dynamics/rotation" in row) == (lost == "LM", lost == "SR")
 
 
 def test_where_a_hinge_loss_is_flat_the_block_of_d_is_zero(monkeypatch):

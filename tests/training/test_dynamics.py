@@ -44,7 +44,7 @@ def test_rows_have_the_spectrum_and_the_run_is_the_same():
 
 def test_a_pair_of_which_the_lower_half_was_found_is_in_the_row():
     """As by Arnoldi iterations that are asked for one eigenvalue, or for the first of the last pair."""
-    row = figures(Spectrum(np.array([3 + 2j, 3 - 2j, -1 - 1j]), d=(0.0, 1.0), g=(0.0, 1.0)))
+    row = figures(Spectrum(np.array([3 + 2j, 3 - 2j, -1 - 1j]), -1.0, 0.5, d=(0.0, 1.0), g=(0.0, 1.0)))
     assert [row[f"dynamics/{part}_{number}"] for number in (1, 2) for part in ("real", "imag")] == [3, 2, -1, 1]
     assert row["dynamics/smallest_real"] == -1
     assert "dynamics/real_3" not in row

@@ -195,6 +195,8 @@ def test_images_between_0_and_1_are_warned_of_once(caplog):
     images = torch.rand(3, 4, 1, 8, 8)
     list(itertools.islice(watched(*images.unbind()), 3))
     assert caplog.text.count("as ToTensor() makes them, and generators make images in [-1, 1]: scale them by 2 * x - 1") == 1
+    list(itertools.islice(watched(*(255 * images).unbind()), 3))
+    assert caplog.text.count("scale them by x / 127.5 - 1") == 1
     caplog.clear()
     for others in (2 * images - 1, torch.rand(3, 4, 2), torch.ones(3, 4, 1, 8, 8)):
         list(itertools.islice(watched(*others.unbind()), 3))

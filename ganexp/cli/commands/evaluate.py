@@ -138,12 +138,14 @@ def _jobs(place: Path, *, alone: bool) -> dict[Path, tuple[str, str]]:
 
 
 def _names(checkpoints: Sequence[Path], told: Sequence[tuple[str, str]]) -> list[str]:
-    """Return the shortest names that tell the runs apart: what differs in a sweep, else the names of their folders."""
+    """Return the shortest names that tell the runs apart: what differs in a sweep, the names of folders, or those of files."""
     differing = [f"{combination} seed={seed}" if seed else combination for combination, seed in told]
     runs = [RunFolder.of_checkpoint(path.resolve()).path.name for path in checkpoints]
     with_files = [f"{run}/{path.stem}" for run, path in zip(runs, checkpoints, strict=True)]
-    for names in (differing, runs, with_files):
-        if all(names) and len({*names}) == len(names):
+    of_one_run = [path.stem for path in checkpoints] if len({*runs}) == 1 else []
+    widths = [name.partition("_iteration_")[0] for name in of_one_run]  # of averages at the same iteration
+    for names in (differing, runs, widths, of_one_run, with_files):
+        if names and all(names) and len({*names}) == len(names):
             return names
     return [f"{number}: {path}" for number, path in enumerate(checkpoints)]
 

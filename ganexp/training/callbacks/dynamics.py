@@ -57,8 +57,7 @@ def figures(found: Spectrum) -> Row:
     row: Row = {}
     for number, one in enumerate(upper, 1):
         row |= {f"dynamics/real_{number}": float(one.real), f"dynamics/imag_{number}": float(abs(one.imag))}
-    if upper:
-        row |= {"dynamics/smallest_real": min(float(one.real) for one in upper), "dynamics/rotation": found.rotation}
+    row |= {"dynamics/smallest_real": found.smallest_real, "dynamics/rotation": found.rotation}
     for network, (smallest, largest) in (("d", found.d), ("g", found.g)):
         row |= {f"dynamics/{network}_smallest": smallest, f"dynamics/{network}_largest": largest}
     return {key: value for key, value in row.items() if value == value}
