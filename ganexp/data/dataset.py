@@ -124,7 +124,7 @@ class Dataset:
         Raises:
             OSError, ValueError: The labels cannot be read, or there are none.
         """
-        raise ValueError("other data sets have")
+        raise ValueError("other data sets have some")
 
     def fingerprint(self) -> Any:
         """Return plain values that identify the content on this machine, besides the Python class and the shape.

@@ -13,6 +13,7 @@ from torch.utils.data import Dataset as MapStyle
 from ganexp import build
 from ganexp.cli.arguments import parser
 from ganexp.cli.beforehand import output_of
+from ganexp.cli.commands.evaluate import _names
 from ganexp.cli.sweeping import Sweep
 from ganexp.config.evaluator import RunEvaluator
 from ganexp.config.parsing import parse
@@ -339,3 +340,18 @@ def test_folders_that_do_not_fit_are_refused(tmp_path):
     assert "evaluation.samples must be at least 2; got -1" in fewer
     assert "--weights, --of and --standing are for runs" in refused(*asked, "--standing", "16")
     assert "dataset" in refused(folder, "--dataset", "digitz", "--output", tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    ("paths", "names"),
+    [
+        (["a/checkpoints/last.pt", "b/checkpoints/last.pt"], ["a", "b"]),
+        (["a/averages/width_0.05_iteration_60.pt", "a/averages/width_0.1_iteration_60.pt"], ["width_0.05", "width_0.1"]),
+        (["a/averages/width_0.05_iteration_60.pt", "a/averages/width_0.05_iteration_90.pt"], None),
+        (["a/checkpoints/iteration_1.pt", "a/checkpoints/iteration_2.pt"], ["iteration_1", "iteration_2"]),
+        (["a/checkpoints/last.pt", "a/checkpoints/best.pt", "b/checkpoints/last.pt"], ["a/last", "a/best", "b/last"]),
+    ],
+)
+def test_checkpoints_are_told_apart_by_short_names(paths, names, tmp_path):
+    paths = [tmp_path / path for path in paths]
+    assert _names(paths, [("", "")] * len(paths)) == (names or [path.stem for path in paths])
