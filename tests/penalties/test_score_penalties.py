@@ -189,7 +189,7 @@ def test_packs_are_moved_as_one_and_made_of_their_latents():
         (["penalty=cr", "dataset=ring", "generator=mlp", "discriminator=mlp"], "penalty.cr moves images"),
         (["penalty=lecam", "loss=began", "discriminator=began"], "penalty.lecam holds down scores that are high"),
         (["penalty=zcr", "wrapper=replay"], "choose a wrapper list without replay"),
-        (["penalty=lecam", "strategy=competitive", "loss=minimax"], "not G's gain: choose joint"),
+        (["penalty=lecam", "strategy=competitive", "loss=minimax"], "depends on G as well: choose joint"),
         (["penalty=lecam", "penalty.lecam.decay=1"], "penalty.lecam.decay must be less than 1"),
     ],
 )
