@@ -294,7 +294,7 @@ def dynamics(options: Namespace) -> None:
 
 def has_spectrum(row: Mapping[str, Any]) -> bool:
     """Return whether a row of a run has the eigenvalues of its game."""
-    return any(key.startswith("dynamics/") for key in row)
+    return "dynamics/real_1" in row
 
 
 def compare(options: Namespace) -> None:

@@ -30,7 +30,7 @@ DIAGNOSTICS = {
 """Diagnostics of collapse and over-fitting, in the rows that have a grid of samples."""
 SPECTRUM = {
     "dynamics/smallest_real": Scalar(
-        "smallest real part of the eigenvalues of the game's Jacobian; below 0, this point repels"
+        "smallest real part of the eigenvalues of the game's Jacobian, if its search found any; below 0, this point repels"
     ),
     "dynamics/rotation": Scalar("imaginary part of the eigenvalue of largest modulus, over its modulus"),
     "dynamics/d_smallest": Scalar("smallest eigenvalue of the Hessian of D's loss with respect to D's weights"),

@@ -58,6 +58,16 @@ def test_the_path_is_that_of_the_checkpoints_where_rows_go_further(folder, tmp_p
     assert shown["path"]["layout"]["xaxis"]["title"]["text"] == "from iteration 1 (0) to 2 (1)"
 
 
+def test_rows_in_which_no_eigenvalue_was_found_are_no_moments(tmp_path):
+    """A search with few products may find the ends of a player's block alone, or no smallest real part."""
+    found = {"dynamics/real_1": 1.0, "dynamics/imag_1": 0.5}
+    written = [{"dynamics/d_largest": 2.0}, found, found | {"dynamics/d_largest": 2.0}, {"dynamics/g_smallest": -1.0}]
+    lines = [json.dumps({"progress/iteration": i} | row) + "\n" for i, row in enumerate(written)]
+    (tmp_path / "metrics.jsonl").write_text("".join(lines))
+    shown = charts(call("dynamics", tmp_path, "--rules", "joint").read_text())
+    assert [frame["name"] for frame in shown["plane"]["frames"]] == ["1", "2"]
+
+
 @pytest.mark.parametrize("iterations", [(1, 2), (1,)])
 def test_a_page_may_lie_in_a_new_folder(iterations, tmp_path):
     (tmp_path / "metrics.jsonl").write_text(rows(*iterations))
