@@ -230,7 +230,11 @@ def _ends(seen: Sequence[Moment]) -> dict[str, Any]:
         for name, key in names.items()
         if any(f"dynamics/{key}" in one.row for one in seen)
     ]
-    return {"data": data, "layout": _layout("Smallest eigenvalues: below 0, not a local minimum", "iterations", "")}
+    none = "No smallest found: raise dynamics.products"
+    return {
+        "data": data,
+        "layout": _layout("Smallest eigenvalues: below 0, not a local minimum" if data else none, "iterations", ""),
+    }
 
 
 def _path(angles: Sequence[float | None], seen: Sequence[Moment]) -> dict[str, Any]:

@@ -66,6 +66,7 @@ def test_rows_in_which_no_eigenvalue_was_found_are_no_moments(tmp_path):
     (tmp_path / "metrics.jsonl").write_text("".join(lines))
     shown = charts(call("dynamics", tmp_path, "--rules", "joint").read_text())
     assert [frame["name"] for frame in shown["plane"]["frames"]] == ["1", "2"]
+    assert "dynamics.products" in json.dumps(shown["ends"]["layout"])
 
 
 @pytest.mark.parametrize("iterations", [(1, 2), (1,)])
