@@ -265,7 +265,7 @@ class GAN:
             if self.penalty.differentiates_gradients:
                 self.need_second_derivatives("penalty of G", [penalty])
             penalty = self._of_global_batch(penalty, len(fake), len(fake_scores))
-        loss = self.loss.g_loss(real_scores, fake_scores)
+        loss = self._scalar("g_loss", self.loss.g_loss(real_scores, fake_scores))
         if not (self.terms or self.balance.rescales or self.term_gradients):
             return Objective(times(self.balance.weight, loss), real_scores, fake_scores, penalty)
         values = {ADVERSARIAL: loss} | self._values(fake, len(fake_scores), by)
@@ -487,9 +487,16 @@ class GAN:
                 type(self.loss).__name__,
             )
 
+    def _scalar(self, method: str, value: Tensor) -> Tensor:
+        """Return what a loss of one's own has returned, if it is an objective."""
+        if isinstance(value, Tensor) and value.ndim == 0:
+            return value
+        returned = f"a tensor of shape {tuple(value.shape)}" if isinstance(value, Tensor) else f"{value!r}"
+        raise ValueError(f"{type(self.loss).__name__}.{method} returns {returned}, and an objective is one number")
+
     def _d_objective(self, x: Batch, fake: Batch, real_scores: Tensor, fake_scores: Tensor) -> Objective:
         self._look_at(real_scores)
-        loss = self.loss.d_loss(real_scores, fake_scores)
+        loss = self._scalar("d_loss", self.loss.d_loss(real_scores, fake_scores))
         penalty = self.penalty_term(self.discriminator, x, fake, real_scores, fake_scores)
         if penalty is not None:
             if self.penalty.differentiates_gradients:

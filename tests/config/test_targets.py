@@ -132,6 +132,30 @@ class Silent(torch.nn.Module):
         raise NotImplementedError
 
 
+class Forgetful(Loss):
+    def d_loss(self, real, fake):
+        (fake - real).mean()
+
+    def g_loss(self, real, fake):
+        return -fake.mean()
+
+
+class Unreduced(Loss):
+    def d_loss(self, real, fake):
+        return fake.mean() - real.mean()
+
+    def g_loss(self, real, fake):
+        return -fake
+
+
+@pytest.mark.parametrize(
+    ("loss", "returned"), [("Forgetful", r"d_loss returns None,"), ("Unreduced", r"g_loss returns a tensor of shape \(\d+,\),")]
+)
+def test_a_loss_that_returns_no_number_is_one_sentence(loss, returned):
+    with pytest.raises(UserError, match=f": {loss}.{returned} and an objective is one number"):
+        check(composed(*SMALL, f"loss._target_={__name__}.{loss}"), trust="tests")
+
+
 def test_a_part_that_lacks_a_method_is_one_sentence():
     with pytest.raises(UserError, match=r"cannot run one iteration: Unfinished has no g_loss\.$"):
         check(composed(*SMALL, f"loss._target_={__name__}.Unfinished"), trust="tests")

@@ -32,7 +32,7 @@ class ModeCounting(Measure[ModeCounts]):
 
     def check(self, run: Facts) -> None:
         if run.dataset.modes is None:
-            raise Misfit("needs data with known modes, and these have none", dataset="ring", evaluate_every=0)
+            raise Misfit("needs data with known modes, and these have none", dataset="ring", measure="auto")
 
     def sees_features(self, modes: Modes | None) -> bool:
         return modes is not None and modes.by_classes  # which features tell apart
