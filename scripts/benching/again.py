@@ -8,9 +8,11 @@ from collections.abc import Sequence
 import numpy as np
 from scipy import stats
 
+from benching import statistics as statistics_of
 from benching.results import PLATEAU, Arm, Line, Results
 from benching.space import is_crossed
-from benching.verdicts import Block
+from benching.verdicts import Block, standing
+from ganexp.compare.ranking import holm
 
 
 def compared(results: Results, first: Sequence[Block], second: Sequence[Block]) -> dict[str, object] | None:
@@ -30,6 +32,8 @@ def compared(results: Results, first: Sequence[Block], second: Sequence[Block]) 
     if not done:
         return None
     moved = [arm.chosen_again(numbers) != arm.chosen(numbers) for _, arm, numbers in done]
+    with_own = [any(map(is_crossed, arm.tuning)) for _, arm, _ in done]
+    there, all_of = (Counter(block.name for block, *_ in those) for those in (done, arms))
     swept = [(arm.chosen(numbers), [one for n, one in arm.tuning.items() if is_crossed(n)]) for _, arm, numbers in done]
     swept = [(chosen, others) for chosen, others in swept if others]
     pairs = _outcomes(first, second)
@@ -37,6 +41,7 @@ def compared(results: Results, first: Sequence[Block], second: Sequence[Block]) 
         "of": len(arms),
         "done": len(done),
         "moved": sum(moved),
+        "moved_with_own": sum(one for one, own in zip(moved, with_own, strict=True) if own),
         "swept": len(swept),
         "found": sum(min(one.plateau for one in others) < chosen.plateau for chosen, others in swept if chosen),
         "crossed": sum(bool((line := arm.chosen_again(numbers)) and is_crossed(line.point)) for _, arm, numbers in done),
@@ -46,8 +51,9 @@ def compared(results: Results, first: Sequence[Block], second: Sequence[Block]) 
         "counts": [Counter(of) for of in zip(*pairs, strict=True)],
         "moves": Counter(pairs),
         "bases": _bases(first, second),
-        "plain": _plain([(arm, numbers) for _, arm, numbers in done]),
-        "blocks": sorted({block.name for block, _, _ in done}),
+        "plain": _plain(done),
+        "partly": {name: (there[name], count) for name, count in all_of.items() if there[name] < count},
+        "without_figure": sum(_undecided(arm, numbers) for _, arm, numbers in done),
     }
 
 
@@ -61,7 +67,7 @@ def _outcomes(first: Sequence[Block], second: Sequence[Block]) -> list[tuple[str
 
 
 def _bases(first: Sequence[Block], second: Sequence[Block]) -> list[dict[str, object]]:
-    """Return the blocks in which another point of `detach` is chosen, with its distance at both and the better verdicts there.
+    """Return the blocks in which another point of `detach` is chosen, with its distances and how many rules are better there.
 
     All rules of a block are compared with it, so that its luck in the choice is in every one of their verdicts.
     """
@@ -69,10 +75,29 @@ def _bases(first: Sequence[Block], second: Sequence[Block]) -> list[dict[str, ob
     for block in second:
         one = before[block.name]
         if not block.workload.rescue and one.base.chosen.point != block.base.chosen.point:
-            better = sum(other.outcome == "better" for other in block.fixed)
-            figures = one.base.figure.middle, block.base.figure.middle
-            found.append({"name": block.name, "before": figures[0], "after": figures[1], "better": better})
+            better, there = ([other for other in of.fixed if other.outcome == "better"] for of in (block, one))
+            known = {other.rule for other in block.fixed}
+            row = {"name": block.name, "before": one.base.figure.middle, "after": block.base.figure.middle}
+            by_first = sum(other.rule in known for other in there)
+            counts = {"better": len(better), "by_first": by_first, "fixed": len(known), "still": _still_better(block, one)}
+            found.append(row | counts)
     return found
+
+
+def _still_better(second: Block, first: Block) -> int:
+    """Return how many rules of the second choice are better than `detach` at the point of the first."""
+    values = [statistics_of.p_of((one.ends, first.base.ends)) for one in second.fixed]
+    corrected = holm([*values, *[1.0] * (second.comparisons - len(values))])
+    pairs = [(one.ends, first.base.ends) for one in second.fixed]
+    return sum(
+        standing(float(statistics_of.ratio([pair])), float(statistics_of.improvement([pair])), p) == "better"
+        for pair, p in zip(pairs, corrected, strict=False)
+    )
+
+
+def _undecided(arm: Arm, numbers: Sequence[int]) -> bool:
+    """Return whether no finalist has a finite mean over the further seeds, so that the first seed decides."""
+    return not any(math.isfinite(_rated(arm, one.point)[0]) for one in arm.finalists(numbers))
 
 
 def _span(swept: Sequence[tuple[Line | None, Sequence[Line]]]) -> float:
@@ -84,10 +109,13 @@ def _span(swept: Sequence[tuple[Line | None, Sequence[Line]]]) -> float:
     return statistics.median(ratios) if ratios else math.nan
 
 
-def _plain(arms: Sequence[tuple[Arm, Sequence[int]]]) -> dict[str, object]:
-    """Return how often plain weights choose another point, how much worse they are, and whether they order rules alike."""
+def _plain(arms: Sequence[tuple[Block, Arm, Sequence[int]]]) -> dict[str, object]:
+    """Return how often plain weights choose another point, how much worse they are, and whether they order rules alike.
+
+    Ranks are compared within blocks, as distances on different workloads differ whatever the rule.
+    """
     averaged, plain, others = [], [], 0
-    for arm, numbers in arms:
+    for _, arm, numbers in arms:
         points = [one.point for one in arm.finalists(numbers)]
         rated = {point: _rated(arm, point) for point in points}
         chosen = arm.chosen_again(numbers)
@@ -101,8 +129,18 @@ def _plain(arms: Sequence[tuple[Arm, Sequence[int]]]) -> dict[str, object]:
         "others": others,
         "ratio": f"{np.median(other[finite] / one[finite]):.2f}" if finite.any() else "–",
         "better": int((other < one).sum()),
-        "correlation": f"{stats.spearmanr(one, other).statistic:.2f}" if len(one) > 2 else "–",
+        "correlations": _correlations([block for block, *_ in arms], one, other),
     }
+
+
+def _correlations(blocks: Sequence[Block], one: np.ndarray, other: np.ndarray) -> dict[str, tuple[float, float, float]]:
+    """Return the lowest, median and highest rank correlation of two figures of each arm within a block, by optimiser."""
+    found: dict[str, list[float]] = {}
+    for block in {block.name: block for block in blocks if not block.workload.rescue}.values():
+        at = np.array([of is block for of in blocks])
+        if at.sum() > 2:
+            found.setdefault(block.division, []).append(float(stats.spearmanr(one[at], other[at]).statistic))
+    return {division: (min(those), statistics.median(those), max(those)) for division, those in found.items()}
 
 
 def _rated(arm: Arm, point: int) -> tuple[float, float]:

@@ -6,7 +6,7 @@ import numpy as np
 
 from benching import statistics
 from benching.rules import ADDED
-from benching.verdicts import Block, Verdict
+from benching.verdicts import Block, Verdict, beside_points, side
 from ganexp.compare.intervals import Interval
 
 AGAIN, WITH_R1 = "detach_again", "detach_r1"
@@ -17,6 +17,21 @@ REGULARISED = ("consensus", "jare", "runge_kutta")
 def outcomes(found: Sequence[Block], rule: str) -> list[tuple[Block, str]]:
     """Return how an added rule compares with `detach`, in the blocks where it is complete."""
     return [(block, one.outcome) for block in found for one in block.added if one.rule == rule]
+
+
+def apart(found: Sequence[Block], rule: str) -> int:
+    """Return in how many blocks the interval of an added rule's ratio to `detach` lies on one side of 1."""
+    return sum(side(one.ratio) != "unclear" for block in found for one in block.added if one.rule == rule)
+
+
+def standing_beside_all(found: Sequence[Block], rule: str) -> int:
+    """Return in how many blocks an added rule is better than `detach`, and its ratio to each point of `detach` below 1."""
+    return sum(
+        one.standing == "better" and max(ratio.high for ratio in beside_points(block, one)) < 1
+        for block in found
+        for one in block.added
+        if one.rule == rule
+    )
 
 
 def rows(found: Sequence[Block]) -> list[tuple[Block, Verdict]]:

@@ -58,6 +58,7 @@ def write(results: Results, page: Path) -> None:
 def text(results: Results, every: Sequence[Block], second: Sequence[Block], pictures: Sequence[str], of_budgets: str) -> str:
     """Return the page."""
     found = [block for block in every if not block.workload.rescue]
+    shown_again = [block for block in second if not block.workload.rescue]
     by_division = {division: verdicts.overall(found, division) for division in DIVISIONS}
     fixed = [one for block in found for one in block.fixed]
     environment = jinja2.Environment(trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True)
@@ -103,14 +104,14 @@ def text(results: Results, every: Sequence[Block], second: Sequence[Block], pict
         ],
         control=_counts([], [one for block in found for one in verdicts.control(block)]),
         tuned_twice=_counts([], [one for _, one in contenders.outcomes(found, contenders.AGAIN)]),
+        twice_again=_counts([], [one for _, one in contenders.outcomes(shown_again, contenders.AGAIN)]),
+        twice_apart=contenders.apart(found, contenders.AGAIN),
+        r1_stood=contenders.standing_beside_all(found, contenders.WITH_R1),
+        r1_again=[one for _, one in contenders.outcomes(shown_again, contenders.WITH_R1)],
         again=again.compared(results, every, second),
-        again_complete=_complete([block for block in second if not block.workload.rescue]),
+        again_complete=_complete(shown_again),
         again_below=_beyond(
-            {
-                division: verdicts.overall([block for block in second if not block.workload.rescue], division)
-                for division in DIVISIONS
-            },
-            lambda over: over.high < 1,
+            {division: verdicts.overall(shown_again, division) for division in DIVISIONS}, lambda over: over.high < 1
         ),
         added=contenders.rows(every),
         with_r1=[one for _, one in contenders.outcomes(found, contenders.WITH_R1)],
@@ -172,7 +173,7 @@ def _beyond(by_division: dict[str, list[Overall]], holds: Any) -> dict[str, list
 
 
 def _ahead(found: Sequence[Block]) -> list[dict[str, Any]]:
-    """Return the cases in which a rule is better at equal time too, and whether `detach` gets worse in the end there."""
+    """Return the cases in which a rule is better at equal time too, and which share of it the end of `detach` explains."""
     cases = []
     telling = [block for block in found if block.tells]
     for division in DIVISIONS:
@@ -180,7 +181,9 @@ def _ahead(found: Sequence[Block]) -> list[dict[str, Any]]:
             of = [block for block in telling if block.division == division and rule in block.pairs]
             for block in (block for block in of if block.workload.name in names):
                 one = next(verdict for verdict in block.verdicts if verdict.rule == rule)
-                case = {"block": block, "verdict": one, "best": float(statistics.ratio([(one.best, block.base.best)]))}
+                best = float(statistics.ratio([(one.best, block.base.best)]))
+                explained = (best - one.ratio.middle) / (1 - one.ratio.middle) if one.ratio else math.nan
+                case = {"block": block, "verdict": one, "best": best, "explained": explained}
                 behind = sum(any(v.rule == rule and v.at_equal_time == "worse" for v in b.verdicts) for b in of)
                 cases.append(case | {"behind": behind, "of": len(of)})
     return cases
@@ -188,7 +191,7 @@ def _ahead(found: Sequence[Block]) -> list[dict[str, Any]]:
 
 def _spread_of_times(results: Results) -> dict[str, Any] | None:
     """Return by which factor the time of a rule differs between workloads: in the median, and at most."""
-    times = [results.times(workload.key) for workload in WORKLOADS.values()]
+    times = [results.times(workload.key) for workload in WORKLOADS.values() if not workload.rescue]
     known = {rule: [one[rule] for one in times if rule in one] for rule in RULES}
     factors = {rule: max(of) / min(of) for rule, of in known.items() if len(of) > 1}
     if not factors:

@@ -8,8 +8,8 @@ import numpy as np
 
 from benching import statistics
 from benching.schedule import SEEDS
-from benching.verdicts import Block, standing
-from ganexp.compare.ranking import holm
+from benching.verdicts import Block, outcome, standing
+from ganexp.compare.ranking import ALPHA, holm
 
 
 def power(found: Sequence[Block]) -> dict[str, Any] | None:
@@ -24,13 +24,15 @@ def power(found: Sequence[Block]) -> dict[str, Any] | None:
         spreads = [one for one in map(statistics.spread, block.pairs.values()) if math.isfinite(one)]
         if spreads:
             middles[block.name] = float(np.median(spreads))
+    off = [one for one in known if one.standing == "unclear" and one.ratio and not one.ratio.low <= 1 <= one.ratio.high]
     ends = sorted(middles, key=lambda name: middles[name])
     return {
         "comparisons": comparisons,
         "effect": effect,
         "percent": 100 * statistics.POWER,
         "ends": [(name, math.exp(-effect * middles[name]), math.exp(effect * middles[name])) for name in ends],
-        "off": sum(one.standing == "unclear" and not one.ratio.low <= 1 <= one.ratio.high for one in known if one.ratio),
+        "off": len(off),
+        "uncorrected": sum(one.uncorrected < ALPHA for one in off),
         "moved": moved_by_plateaus(found),
         "all": len(known),
     }
@@ -43,6 +45,7 @@ def moved_by_plateaus(found: Sequence[Block]) -> int:
         pairs = [(one.plateaus, block.base.plateaus) for one in block.fixed]
         values = [*map(statistics.p_of, pairs), *[1.0] * (block.comparisons - len(pairs))]
         for one, pair, p in zip(block.fixed, pairs, holm(values), strict=False):
-            ratio, improvement = float(statistics.ratio([pair])), float(statistics.improvement([pair]))
-            moved += standing(ratio, improvement, p) != one.standing
+            ratio = statistics.interval(statistics.ratio, [pair])
+            there = standing(ratio.middle, float(statistics.improvement([pair])), p)
+            moved += outcome(there, ratio) != one.outcome
     return moved

@@ -42,8 +42,10 @@ def moved(results: Results, found: Sequence[Block]) -> dict[str, int]:
         if block.extended
         for one in block.verdicts
     ]
-    others = [arm for arm in arms if arm.chosen(range(POINTS)) != arm.chosen(range(POINTS + FURTHER))]
-    return {"of": len(arms), "moved": len(others), "again": sum(len({point for point, _ in arm.test}) > 1 for arm in others)}
+    before = [(arm, arm.chosen(range(POINTS))) for arm in arms]
+    moved = [(arm, line) for arm, line in before if line != arm.chosen(range(POINTS + FURTHER))]
+    tested = sum(line is not None and bool(arm.seeds(line.point)) for arm, line in moved)
+    return {"of": len(arms), "moved": len(moved), "again": tested}
 
 
 def luck(found: Sequence[Block]) -> list[dict[str, Any]]:

@@ -330,14 +330,17 @@ def beside_next_best(block: Block) -> dict[str, Interval]:
 
     Empty if `detach` was not run at its next-best points.
     """
-    points = [block.base.ends, *block.runners_up.values()] if block.runners_up else []
     return {
-        one.rule: max(
-            (statistics.interval(statistics.ratio, [(one.ends, ends)]) for ends in points), key=lambda ratio: ratio.high
-        )
+        one.rule: max(beside_points(block, one), key=lambda ratio: ratio.high)
         for one in block.verdicts
-        if one.standing == "better" and points
+        if one.standing == "better" and block.runners_up
     }
+
+
+def beside_points(block: Block, one: Verdict) -> list[Interval]:
+    """Return a rule's ratios to `detach` at each of its points that were run."""
+    points = (block.base.ends, *block.runners_up.values())
+    return [statistics.interval(statistics.ratio, [(one.ends, ends)]) for ends in points]
 
 
 def control(block: Block) -> list[str]:

@@ -60,7 +60,7 @@ def retain_for_a_heavy_discriminator(
         "Choose retain when D is much heavier than G, else G first.",
         verdict,
         f"With redundant gradients the two cross {where} by time (by operations: {by_count}; 8d + 5g = 9d + 3g at 2); with own "
-        f"gradients only, retain (`joint`) is {'nowhere noticeably slower' if always else 'slower in places'}, "
+        f"gradients only, retain (`joint`) is {'nowhere shown to be slower' if always else 'slower in places'}, "
         f"so G first {'saves no time' if always else 'saves time there'}.",
         f"{retain_in_words()}\n\n`joint` over `g_first`; below 1, keeping the graph is cheaper.\n\n{table(rows)}",
         {"`joint` against `g_first` as D grows heavier": _plot(weights, redundant, own, counted)},

@@ -19,7 +19,7 @@ from scipy import stats
 from scipy.stats import trim_mean
 
 import bench
-from benching import again, checks, ordering, page, power, running, schedule, statistics, timing, verdicts
+from benching import again, checks, contenders, ordering, page, power, running, schedule, statistics, timing, verdicts
 from benching import results as results_module
 from benching.results import Line, Results
 from benching.rules import ADDED, KNOWN, RULES, own
@@ -394,6 +394,7 @@ def test_the_second_choice_tries_coefficients_then_seeds_then_tests_what_moved(t
     found = again.compared(results, before, after)
     assert (found["done"], found["moved"], found["swept"], found["found"], found["crossed"]) == (2, 1, 1, 1, 1)
     assert (found["span"], found["bases"]) == (9, [])  # that of `detach` stayed
+    assert (found["moved_with_own"], found["without_figure"], found["partly"]) == (1, 0, {})
     assert (found["compared"], found["changed"], found["moves"]) == (1, 1, {("equal", "better"): 1})
     assert (found["plain"]["ratio"], found["plain"]["others"]) == ("2.00", 0)
 
@@ -489,7 +490,7 @@ def test_what_is_better_at_equal_time_counts_once_detach_was_run_at_its_next_bes
     assert said.count("Better at equal time as well: ") == 1
     assert f"`jare` with Adam on `{RING.name}` (× 0.50 after" in said
     assert f"Complete so far: `{RING.name}` with Adam." in said
-    assert "| better at equal time as well | 1 |" in said
+    assert "better at equal time as well, by the interval over seeds | 1 |" in said
     results.append(*runners_up(point1=SPREAD * 0.4))
     assert verdicts.ahead_at_equal_time(verdicts.blocks(results), "adam") == {}
 
@@ -556,8 +557,40 @@ def test_other_pages_say_of_the_bench_what_its_results_say():
     assert Counter(one.rule for one in summary["beyond"]) == {"resample": 4}
     assert [one.ratio.low > 1 for one in summary["beyond"]] == [True] * 4
     said = (docs / "translation.md").read_text()
-    assert "On six small tasks, `joint` and `extragradient` [could not be" in said
-    assert "and `resample` was worse on four" in said
+    assert "`joint` and `extragradient` [could not be told from `detach`]" in said
+    assert "`resample` was worse on four" in said
+    assert [one.lost for one in summary["workloads"][WORKLOADS["superres_l1_1"]].values()] == [0, 3, 10, 0]
+    assert "lost half of its seeds on one task" in said
+    found = [block for block in verdicts.blocks(Results(docs / "study.csv")) if not block.workload.rescue]
+    assert contenders.standing_beside_all(found, "detach_r1") == 4
+    strategies = (docs / "strategies.md").read_text()
+    assert "in four, it was better than `detach` at each of three points" in strategies
+    again = [*csv.DictReader((docs / "study_verdicts_again.csv").read_text().splitlines())]
+    for of, worse in ((rows, 3), (again, 1)):
+        found = Counter(
+            row["verdict"]
+            for row in of
+            if (row["rule"], row["optimizer"]) == ("lookahead", "adam") and "rescue" not in row["workload"]
+        )
+        assert (found.total(), found["better"], found["worse"]) == (6, 1, worse)
+    assert "better on one and worse on three, or on one where four more seeds chose its point" in strategies
+    (tuned,) = (row for row in rows if (row["rule"], row["workload"]) == ("joint", "digits_nonsaturating.2"))
+    assert tuned["verdict"] == "equal"
+
+
+def test_rules_of_the_second_choice_are_compared_with_detach_at_its_first_point_too(tmp_path):
+    (first,) = verdicts.blocks(written(tmp_path / "first.csv", detach=SPREAD, joint=SPREAD, jare=SPREAD / 3))
+    (second,) = verdicts.blocks(written(tmp_path / "second.csv", detach=SPREAD * 2, joint=SPREAD, jare=SPREAD / 3))
+    assert [one.outcome for one in second.fixed] == ["better", "better"]
+    assert again._still_better(second, first) == 1  # `jare`
+
+
+def test_ranks_are_compared_within_a_workload():
+    ring, grid = (verdicts.Block(WORKLOADS[name], "adam") for name in ("ring_hinge", "grid_rpgan"))
+    blocks = [ring, grid] * 3
+    one, other = np.array([1, 101, 2, 102, 3, 103]), np.array([3, 103, 2, 102, 1, 101])
+    assert stats.spearmanr(one, other).statistic > 0.5
+    assert again._correlations(blocks, one, other) == {"adam": pytest.approx((-1, -1, -1))}
 
 
 def test_verdicts_that_the_last_evaluation_alone_decides_are_counted(tmp_path):
