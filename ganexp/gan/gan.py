@@ -491,7 +491,7 @@ class GAN:
         """Return what a loss of one's own has returned, if it is an objective."""
         if isinstance(value, Tensor) and value.ndim == 0:
             return value
-        returned = f"a tensor of shape {tuple(value.shape)}" if isinstance(value, Tensor) else f"{value!r}"
+        returned = f"a tensor of shape {tuple(value.shape)}" if isinstance(value, Tensor) else repr(value)
         raise ValueError(f"{type(self.loss).__name__}.{method} returns {returned}, and an objective is one number")
 
     def _d_objective(self, x: Batch, fake: Batch, real_scores: Tensor, fake_scores: Tensor) -> Objective:

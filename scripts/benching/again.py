@@ -8,11 +8,9 @@ from collections.abc import Sequence
 import numpy as np
 from scipy import stats
 
-from benching import statistics as statistics_of
 from benching.results import PLATEAU, Arm, Line, Results
 from benching.space import is_crossed
-from benching.verdicts import Block, standing
-from ganexp.compare.ranking import holm
+from benching.verdicts import Block, outcomes_of
 
 
 def compared(results: Results, first: Sequence[Block], second: Sequence[Block]) -> dict[str, object] | None:
@@ -79,20 +77,10 @@ def _bases(first: Sequence[Block], second: Sequence[Block]) -> list[dict[str, ob
             known = {other.rule for other in block.fixed}
             row = {"name": block.name, "before": one.base.figure.middle, "after": block.base.figure.middle}
             by_first = sum(other.rule in known for other in there)
-            counts = {"better": len(better), "by_first": by_first, "fixed": len(known), "still": _still_better(block, one)}
+            beside_first = outcomes_of(block, [(other.ends, one.base.ends) for other in block.fixed])
+            counts = {"better": len(better), "by_first": by_first, "fixed": len(known), "still": beside_first.count("better")}
             found.append(row | counts)
     return found
-
-
-def _still_better(second: Block, first: Block) -> int:
-    """Return how many rules of the second choice are better than `detach` at the point of the first."""
-    values = [statistics_of.p_of((one.ends, first.base.ends)) for one in second.fixed]
-    corrected = holm([*values, *[1.0] * (second.comparisons - len(values))])
-    pairs = [(one.ends, first.base.ends) for one in second.fixed]
-    return sum(
-        standing(float(statistics_of.ratio([pair])), float(statistics_of.improvement([pair])), p) == "better"
-        for pair, p in zip(pairs, corrected, strict=False)
-    )
 
 
 def _undecided(arm: Arm, numbers: Sequence[int]) -> bool:

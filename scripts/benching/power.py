@@ -8,8 +8,8 @@ import numpy as np
 
 from benching import statistics
 from benching.schedule import SEEDS
-from benching.verdicts import Block, outcome, standing
-from ganexp.compare.ranking import ALPHA, holm
+from benching.verdicts import Block, outcomes_of
+from ganexp.compare.ranking import ALPHA
 
 
 def power(found: Sequence[Block]) -> dict[str, Any] | None:
@@ -42,10 +42,6 @@ def moved_by_plateaus(found: Sequence[Block]) -> int:
     """Return how many verdicts would be others if seeds were compared by their plateaus, and not by their last figures."""
     moved = 0
     for block in found:
-        pairs = [(one.plateaus, block.base.plateaus) for one in block.fixed]
-        values = [*map(statistics.p_of, pairs), *[1.0] * (block.comparisons - len(pairs))]
-        for one, pair, p in zip(block.fixed, pairs, holm(values), strict=False):
-            ratio = statistics.interval(statistics.ratio, [pair])
-            there = standing(ratio.middle, float(statistics.improvement([pair])), p)
-            moved += outcome(there, ratio) != one.outcome
+        others = outcomes_of(block, [(one.plateaus, block.base.plateaus) for one in block.fixed])
+        moved += sum(other != one.outcome for one, other in zip(block.fixed, others, strict=True))
     return moved

@@ -17,10 +17,9 @@ def as_csv(found: Sequence[Block]) -> str:
     """Return every rule's figures in every block as a CSV file."""
     file = io.StringIO()
     writer: csv.DictWriter[str] | None = None
-    shown = [block for block in found if not block.workload.rescue]
+    fallen = [one for _, one in overturned([block for block in found if not block.workload.rescue])]
     for block in found:
         at_ends = edges(block)
-        fallen = {one.rule for of, one in overturned(shown) if of is block}
         for one in (*block.verdicts, *block.added):
             counts = one.standing != "unclear" and one in block.fixed and not block.workload.rescue
             row: dict[str, Any] = {"workload": block.workload.key, "optimizer": block.division, "rule": one.rule}
@@ -29,7 +28,7 @@ def as_csv(found: Sequence[Block]) -> str:
                 "chance": "" if one.improvement is None else f"{one.improvement:.3g}",
                 "p": f"{one.p:.3g}" if one.ratio else "",
                 "verdict": one.outcome if one.ratio else "",
-                "stands_over_the_page": "" if not counts else "no" if one.rule in fallen else "yes",
+                "stands_over_the_page": "" if not counts else "no" if one in fallen else "yes",
                 "lost": one.lost,
                 "reached_target": int(np.isfinite(one.reached).sum()),
                 "time": f"{one.time:.3g}" if math.isfinite(one.time) else "",

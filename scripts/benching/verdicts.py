@@ -355,6 +355,16 @@ def control(block: Block) -> list[str]:
     return outcomes
 
 
+def outcomes_of(block: Block, pairs: Sequence[Pair]) -> list[str]:
+    """Return how the comparisons fixed beforehand would end with other figures: a pair for each of `block.fixed`."""
+    values = [*map(statistics.p_of, pairs), *[1.0] * (block.comparisons - len(pairs))]
+    found = []
+    for pair, p in zip(pairs, holm(values), strict=False):
+        ratio = statistics.interval(statistics.ratio, [pair])
+        found.append(outcome(standing(ratio.middle, float(statistics.improvement([pair])), p), ratio))
+    return found
+
+
 def outcome(standing: str, ratio: Interval | None) -> str:
     """Return what is not `better` or `worse` as `equal`, where the ratio's interval lies within 10 % of 1, or as `open`."""
     if standing != "unclear":
