@@ -2,8 +2,9 @@
 
 import multiprocessing
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from typing import Any
 
 import torch
 from matplotlib.figure import Figure
@@ -29,6 +30,8 @@ BEGAN = (
 )
 DCGAN = ("dataset=fake", "dataset.image_size=64", "generator.width=32", "discriminator.width=32")
 BEGAN_BATCHES, DCGAN_BATCHES = (2, 8, 32), (4, 16, 64, 256)
+COUNTS = (1, 10)
+"""After how many iterations a strategy in a fresh process is timed."""
 
 
 def began_eight_times_faster(
@@ -42,7 +45,9 @@ def began_eight_times_faster(
     """Claim 8: BEGAN, whose discriminator is an autoencoder; and what a cold start makes of a comparison."""
     finding = _swept("BEGAN trains about 8 times as fast with G first.", 8.0, overrides, batches, turns, iterations)
     finding.where = f"on a {'GPU' if torch.cuda.is_available() else 'CPU'}"
-    cold = _whoever_goes_first(overrides, cold_starts)
+    starts = _started_cold(overrides, cold_starts)
+    finding.data = [*finding.data, *starts]
+    cold = {count: _first_over_second(starts, count) for count in COUNTS}
     rows = [{"iterations timed": count, "the first over the second": ratio} for count, ratio in cold.items()]
     finding.evidence += (
         "\nOne way to see a factor that is not there: in a fresh process, time one strategy and then the other. The first "
@@ -110,34 +115,44 @@ def _until_memory_ends(
     return entries
 
 
-def _whoever_goes_first(overrides: tuple[str, ...], processes: int) -> dict[int, Interval]:
-    """Return the time of the first of two strategies in a fresh process over that of the second, by the iterations timed."""
-    counts = (1, 10)
-    firsts: list[dict[int, float]] = []
-    seconds: list[dict[int, float]] = []
+def _started_cold(overrides: tuple[str, ...], processes: int) -> list[dict[str, object]]:
+    """Time two strategies one after the other in each of some fresh processes: rows by process, place and iterations."""
+    settings = (*overrides, "dataset=digits")
+    rows: list[dict[str, object]] = []
     context = multiprocessing.get_context("spawn")
-    for order in (("detach", "g_first"), ("g_first", "detach")):
-        for _ in range(processes):
-            with ProcessPoolExecutor(1, context) as pool:
-                first, second = pool.submit(_times_from_cold, order, overrides, counts).result()
-            firsts.append(first)
-            seconds.append(second)
-    return {n: of_ratio([times[n] for times in firsts], [times[n] for times in seconds]) for n in counts}
+    for turn, order in enumerate((("detach", "g_first"), ("g_first", "detach")) * processes):
+        with ProcessPoolExecutor(1, context) as pool:
+            times = pool.submit(_times_from_cold, order, settings).result()
+        rows += [
+            {"settings": " ".join(settings), "strategy": name, "iterations": n, "turn": turn, "ms": ms, "started": place}
+            for name, place, by_count in zip(order, ("first", "second"), times, strict=True)
+            for n, ms in by_count.items()
+        ]
+    return rows
 
 
-def _times_from_cold(order: tuple[str, str], overrides: tuple[str, ...], counts: tuple[int, ...]) -> list[dict[int, float]]:
+def _times_from_cold(order: tuple[str, str], settings: tuple[str, ...]) -> list[dict[int, float]]:
+    """Return for each strategy, by the iterations timed, the milliseconds since its trainer began to be built."""
     times = []
     for strategy in order:
         start = time.perf_counter()
-        trainer = trainer_of(*overrides, "dataset=digits", f"strategy={strategy}")
+        trainer = trainer_of(*settings, f"strategy={strategy}")
         elapsed = {}
-        for done in range(1, max(counts) + 1):
+        for done in range(1, max(COUNTS) + 1):
             trainer.step(trainer.reals)
-            if done in counts:
+            if done in COUNTS:
                 synchronize(trainer.gan.prior.device)
-                elapsed[done] = time.perf_counter() - start
+                elapsed[done] = 1000 * (time.perf_counter() - start)
         times.append(elapsed)
     return times
+
+
+def _first_over_second(starts: Sequence[Mapping[str, Any]], count: int) -> Interval:
+    """Return the time of the strategy that went first over that of the other, both orders pooled."""
+    first, second = (
+        [row["ms"] for row in starts if row["iterations"] == count and row["started"] == place] for place in ("first", "second")
+    )
+    return of_ratio(first, second)
 
 
 def _plot(claimed: float, speedups: dict[str, dict[int, Interval]]) -> Figure:

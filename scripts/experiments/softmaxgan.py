@@ -1,6 +1,7 @@
 """Claim 10: is it SoftmaxGAN that needs two G steps, or the way its gradients were added up?"""
 
 import functools
+import itertools
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -65,12 +66,14 @@ def black_at_one_to_one(
         each = [(*common, f"g_steps={g_steps}", f"seed={seed}") for seed in seeds]
         jobs[arm] = [Job(overrides, iterations, times, evaluator, strategy, probe) for overrides in each]
     by_arm = train_all(jobs)
+    for course in itertools.chain.from_iterable(by_arm.values()):
+        course.figures[-1]["brightness"] = _brightness(course.samples)
     last = {arm: of_positive_mean([course.curve(distance)[-1] for course in runs]) for arm, runs in by_arm.items()}
     rows = [
         {
             "arm": arm,
             distance: last[arm],
-            "brightness": of_share_mean([_brightness(course.samples) for course in runs]),
+            "brightness": of_share_mean([course.figures[-1]["brightness"] for course in runs]),
             "mass on the real half": of_share_mean([course.curve("mass")[-1] for course in runs]),
         }
         for arm, runs in by_arm.items()
@@ -81,7 +84,7 @@ def black_at_one_to_one(
     verdict, reason = verdict_of(works)
     for arm, fine in works.items():
         if not fine:
-            brightness = of_share_mean([_brightness(course.samples) for course in by_arm[arm]]).middle
+            brightness = of_share_mean([course.figures[-1]["brightness"] for course in by_arm[arm]]).middle
             reason += f". {arm[0].upper()}{arm[1:]} is{' not' * (brightness > BLACK)} black (brightness {brightness:.3g})"
     reason += f". The data are scikit-learn's digits at {image_size}×{image_size} pixels"
     return Finding(

@@ -110,7 +110,7 @@ def test_the_committed_tables_of_races_follow_from_the_raw_times_and_counts():
     def races(claim):
         """Return times by turn, operations and activations, by the last word of the settings and the strategy."""
         found = {}
-        for row in raw(claim):
+        for row in (row for row in raw(claim) if not row.get("started")):
             key = (re.search(r"\w+$", row["settings"])[0], row["strategy"])
             found.setdefault(key, ([], float(row["gflop"]), float(row["peak_mib"])))[0].append(float(row["ms"]))
         return found
@@ -143,6 +143,15 @@ def test_the_committed_tables_of_races_follow_from_the_raw_times_and_counts():
             agrees(row[3], gflop)
             agrees(row[4], found[row[0], "g_first"][2] / found[row[0], row[1]][2])
             seen += 1
+    rows = [row for row in table(8) if row[0] in ("1", "10")]
+    for count, said in rows:
+        first, second = (
+            [float(row["ms"]) for row in raw(8) if (row["iterations"], row["started"]) == (count, at)]
+            for at in ("first", "second")
+        )
+        assert len(first) == 10
+        agrees(said, np.median(np.divide(first, second)))
+    assert len(rows) == 2
     assert seen == 4 + 6 + 6 + 7 + 12 + 16
 
 
@@ -156,11 +165,12 @@ def test_the_committed_tables_of_training_follow_from_the_raw_curves():
             found.setdefault((data[0].upper() if data == ["mnist"] else data[0], arm), []).append(float(row[key]))
         return {of: np.array(values) for of, values in found.items()}
 
-    fids, masses = ends(10, "eval/fid"), ends(10, "mass")
+    fids, masses, brightness = (ends(10, key) for key in ("eval/fid", "mass", "brightness"))
     rows = [row for row in table(10) if ("digits", row[0]) in fids]
     assert len(rows) == 4
     for row in rows:
         agrees(row[1], fids["digits", row[0]].mean())
+        agrees(row[2], brightness["digits", row[0]].mean())
         agrees(row[3], masses["digits", row[0]].mean())
     assert [len(of) for of in fids.values()] == [3] * 4
     found = ends(11, "eval/fid") | ends(11, "eval/sliced_wasserstein")
@@ -232,15 +242,21 @@ def test_batch_sizes_and_cold_starts():
     made = batch_size.began_eight_times_faster(overrides=tiny, batches=(2, 3), turns=2, cold_starts=1)
     assert len(re.findall(r"^\| [23] \|", made.evidence, re.M)) == 8
     assert "| 10 |" in made.evidence
+    cold = [row for row in made.data if "started" in row]
+    assert [row["strategy"] for row in cold if row["started"] == "first"] == ["detach", "detach", "g_first", "g_first"]
+    for count in (1, 10):
+        of = {(row["turn"], row["started"]): row["ms"] for row in cold if row["iterations"] == count}
+        assert f"| {count} | {np.median([of[turn, 'first'] / of[turn, 'second'] for turn in (0, 1)]):.3g} [" in made.evidence
 
 
 @pytest.mark.parametrize(("others_ms", "verdict"), [(1.0, R), (2.0, R), (9.0, C)])
 def test_a_claimed_speed_up_is_judged_by_the_times(others_ms, verdict, monkeypatch):
     times = {name: 1.0 if name.startswith("g_first") else others_ms for name in batch_size.RACE}
     race = {name: Measured([one] * 6, gflop=1.0, peak_mib=1.0) for name, one in times.items()}
+    cold = [{"iterations": n, "started": place, "ms": 1.0} for n in (1, 10) for place in ("first", "second")]
     for module in (batch_size, racing):
         monkeypatch.setattr(module, "raced", lambda *_: race)
-    monkeypatch.setattr(batch_size, "_whoever_goes_first", lambda *_: {1: Interval(1, 1, 1)})
+    monkeypatch.setattr(batch_size, "_started_cold", lambda *_: cold)
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     made = batch_size.began_eight_times_faster(batches=(2, 3))
     assert made.verdict is verdict
