@@ -3,10 +3,14 @@
 import base64
 import csv
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from markdown_it import MarkdownIt
+try:
+    from markdown_it import MarkdownIt
+except ModuleNotFoundError:
+    sys.exit("Error: this needs markdown-it-py, which is not installed: pip install -e '.[claims]'.")
 
 from experiments.finding import Finding
 from ganexp.cli.commands.pages import html

@@ -1,5 +1,8 @@
 """What the benchmark says of several processes: counted reductions are those of the networks, and tables follow a formula."""
 
+import re
+from pathlib import Path
+
 import pytest
 import torch
 
@@ -53,6 +56,21 @@ def test_recipes_are_counted_as_they_are_measured(tmp_path, monkeypatch):
     assert {kind: (one.calls, one.size) for kind, one in found.items()} == {
         kind: counts[name][:2] for kind, name in names.items()
     }
+
+
+@pytest.mark.slow
+def test_the_committed_table_of_presets_is_what_they_exchange():
+    page = (Path(__file__).parent.parent.parent / "docs" / "benchmarks.md").read_text()
+    for name in reach.RECIPES:
+        recipe = reach.recipe_of(name)
+        said = re.search(rf"^\| `{name}` \| {recipe.batch_size} \| (.*) \|$", page, re.M)[1].split(" | ")
+        assert said[0] == " and ".join(f"{count / 1e6:.2f} M" for count in recipe.parameters)
+        assert float(said[1]) == pytest.approx(recipe.flop / 1e9, rel=5e-3)
+        for cell, kind, unit in ((said[2], "gradients", 1e6), (said[3], "statistics", 1e3)):
+            size, _, calls = cell.removesuffix(" reductions").replace("–", "0 in 0").partition(" in ")
+            assert float(size) == pytest.approx(recipe.exchanged[kind].size / unit, rel=5e-3)
+            assert int(calls) == recipe.exchanged[kind].calls
+        assert int(said[4]) == reach.most_gpus(recipe, reach.ASSUMED * 1e12)
 
 
 def test_a_row_is_ring_and_tree():
