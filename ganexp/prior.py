@@ -73,6 +73,9 @@ class Prior:
         """Return the real batches of an iteration, unpacked, on their way to the strategy."""
         return reals
 
+    def put_back(self) -> None:
+        """Let the real batch that was drawn last count as not drawn yet, for a prior whose samples belong to real batches."""
+
     def sample(self, n: int) -> Batch:
         """Draw the next `n` training latents, `(n, latent_dim)`."""
         return Batch(self._draw(n, self.rng), self._labels(n, self.label_rng))

@@ -54,6 +54,7 @@ class Sources(Prior):
         self.classes = classes
         self.looked_at = looked_at
         self._reals: Iterator[Batch] = iter(())
+        self._drawn: Batch | None = None
         self._unused: Batch | None = None
 
     @property
@@ -64,13 +65,16 @@ class Sources(Prior):
         """Do nothing: sources follow the data."""
 
     def follow(self, reals: Iterator[Batch]) -> Iterator[Batch]:
-        self._reals, self._unused = reals, None
+        self._reals, self._drawn, self._unused = reals, None, None
         return self._noted()
 
     def _noted(self) -> Iterator[Batch]:
         for batch in self._reals:
-            self._unused = batch
+            self._drawn = self._unused = batch
             yield batch
+
+    def put_back(self) -> None:
+        self._unused = self._drawn
 
     def sample(self, n: int) -> Batch:
         """Return the sources of the real batch drawn last, or of the next one if these were sampled before.

@@ -27,6 +27,9 @@ class Competitive(RuleWithMemory):
     conjugate gradients solve, starting where they ended in the previous iteration. Neither host nor device waits: all steps are
     computed, and those beyond the tolerance change nothing.
 
+    Where G's loss counts w times (`balance.weight`), L_G contains w·f. θ answers by D_θψ of w·f and ψ by D_ψθ of f, so that M
+    has the factor w and stays symmetric.
+
     This is `joint` for η = 0, and so are the steps that only one network has left. The penalty, a term of L_D alone, takes
     part in ∇_ψ L_D; its dependence on G through its samples is not in D_θψ. Likewise terms of L_G that do not look at D take
     part in ∇_θ L_G, and leave D_θψ and D_ψθ as they are. Departure: the rates of the two players may differ.
@@ -80,16 +83,18 @@ class Competitive(RuleWithMemory):
         v_d, v_g = field.split(field.vector)
         rate_d, rate_g = rates(gan, self.rate)
 
-        def expected(x: Vector) -> Vector:  # η_θ D_ψθ x
+        weight = gan.balance.weight
+
+        def expected(x: Vector) -> Vector:  # η_θ D_ψθ x, times w since it is taken from L_G
             return torch._foreach_mul(field.of_g_by_d(x), rate_g)
 
-        def answer(y: Vector) -> Vector:  # −η_ψ D_θψ y
+        def answer(y: Vector) -> Vector:  # −η_ψ D_θψ y, without w since it is taken from L_D
             return torch._foreach_mul(field.of_d_by_g(y), rate_d)
 
         def minus_m(x: Vector) -> Vector:
             return answer(expected(x))
 
-        b = torch._foreach_add(v_g, answer(v_d))
+        b = torch._foreach_add(v_g, torch._foreach_mul(answer(v_d), weight))
         before = self.past.of(gan, gan.g_parameters)
         reached = [k for k, v in zip(before, field.gradients(field.vector)[1], strict=True) if v is not None]
         e: Vector = [torch.zeros_like(v) if k is None else k for k, v in zip(reached, v_g, strict=True)]
@@ -102,7 +107,11 @@ class Competitive(RuleWithMemory):
         )
         self.past.keep(gan, gan.g_parameters, field.gradients([*v_d, *e])[1])
         x = torch._foreach_add(b, e)
-        return field.gradients([*torch._foreach_add(v_d, expected(x)), *x])
+        if isinstance(weight, Tensor) or weight != 1:  # D_ψθ from L_D itself, by one backward pass more, for w may be 0
+            y = torch._foreach_sub(v_d, torch._foreach_mul(field.d_along_g(x), rate_g))
+        else:
+            y = torch._foreach_add(v_d, expected(x))
+        return field.gradients([*y, *x])
 
     def refuse(self, discriminator: nn.Module, loss: Loss, x: Batch) -> None:
         """Refuse a loss that is not zero-sum, for which M would not be symmetric."""

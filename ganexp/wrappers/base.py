@@ -1,6 +1,7 @@
 """What goes around a strategy, and the view of the game that it hands to the strategy inside."""
 
 import copy
+import itertools
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator
 from typing import Any, TypeVar
@@ -36,6 +37,16 @@ def seen(part: View, **instead: Any) -> View:
     view = copy.copy(part)
     vars(view).update(instead)
     return view
+
+
+def handed_on(gan: GAN, batch: Batch, reals: Iterator[Batch]) -> Iterator[Batch]:
+    """Return a real batch that a wrapper has drawn for itself, and then the others; its sources are sampled along with it."""
+
+    def again() -> Iterator[Batch]:
+        gan.prior.put_back()
+        yield batch
+
+    return itertools.chain(again(), reals)  # `yield from reals` would close a generator that the next iteration needs
 
 
 class Wrapper(Strategy):

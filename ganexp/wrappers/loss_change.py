@@ -1,6 +1,5 @@
 """A wrapper in which one network moves at a time: the one whose loss has changed more."""
 
-import itertools
 from collections.abc import Callable, Iterator
 from typing import Annotated, Any
 
@@ -10,15 +9,15 @@ from annotated_types import Gt
 from ganexp.batch import Batch
 from ganexp.gan import GAN
 from ganexp.ranges import checked
-from ganexp.wrappers.base import Remembering
+from ganexp.wrappers.base import Remembering, handed_on
 
 
 class LossChange(Remembering):
     """D moves if |ΔL_D / L_D| > λ · |ΔL_G / L_G|, else G (Ouyang & Agam 2021); Δ is the change since the iteration before.
 
-    Both losses are formed on one batch before the step, without penalties. D's `d_steps` updates draw batches of their own,
-    but the first takes the real samples of that batch; G's `g_steps` updates are by the objective of the strategy inside. In
-    the first iteration, which has none before it, both networks move as the strategy inside moves them.
+    Both losses are formed on one batch before the step, without penalties and terms. D's `d_steps` updates draw batches of
+    their own, but the first takes the real samples of that batch; G's `g_steps` updates are by the objective of the strategy
+    inside. In the first iteration, which has none before it, both networks move as the strategy inside moves them.
 
     The losses are those of the game that this wrapper is given. Around `TopK` and `LatentStep` they are those of all fakes,
     from latents as they are drawn. Inside `TopK`, L_G is that of the best-scored fakes; inside `LatentStep`, the fakes of both
@@ -44,7 +43,7 @@ class LossChange(Remembering):
 
     def __call__(self, gan: GAN, reals: Iterator[Batch], *, d_steps: int, g_steps: int) -> None:
         first = next(reals)
-        reals, before = itertools.chain([first], reals), self.losses
+        reals, before = handed_on(gan, first, reals), self.losses
         losses = formed(gan, first)
         if not losses.is_meta:
             self.losses = losses.tolist()

@@ -1,6 +1,5 @@
 """Wrappers that say how many updates the networks make in an iteration."""
 
-import itertools
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator
 from typing import Annotated, Any, Literal
@@ -14,7 +13,7 @@ from ganexp.facts import Facts, Misfit
 from ganexp.gan import GAN
 from ganexp.losses import Loss
 from ganexp.ranges import checked
-from ganexp.wrappers.base import Remembering
+from ganexp.wrappers.base import Remembering, handed_on
 
 Steps = Annotated[int, Ge(1), Le(10_000)]
 
@@ -141,7 +140,7 @@ class Balanced(Remembering):
         first, moved = next(reals), gan.meter.updates["d"]
         with torch.no_grad():
             real = gan.score_real(first)
-        super().__call__(gan, itertools.chain([first], reals), d_steps=0, g_steps=g_steps)
+        super().__call__(gan, handed_on(gan, first, reals), d_steps=0, g_steps=g_steps)
         if gan.meter.updates["d"] > moved:
             raise ValueError("a wrapper inside has updated D for d_steps=0: it should run what is inside by super().__call__")
         return real

@@ -6,13 +6,15 @@ import itertools
 import numpy as np
 import pytest
 import torch
+from torch import nn
 from torch.func import functional_call
 
-from ganexp import Batch, strategies, wrappers
+from ganexp import GAN, Batch, Prior, strategies, wrappers
 from ganexp.gan import dot
 from ganexp.losses import WGAN
 from ganexp.penalties import R1, GradientPenalty
 from ganexp.strategies.competitive import conjugate_gradients
+from ganexp.terms import Balance
 from tests.tiny import CASES, Case, real_batches, state, tiny_gan
 
 
@@ -20,8 +22,8 @@ def flat(tensors):
     return torch.cat([one.reshape(-1) for one in tensors]).detach().numpy()
 
 
-def dense(gan, x, z, rate_d, rate_g):
-    """Return y and x of the class's two equations, from the Hessian of L_G as a function of all weights at once."""
+def dense(gan, x, z, rate_d, rate_g, weight=1.0):
+    """Return y and x of the class's two equations, from the Hessian of f as a function of all weights at once."""
     networks = gan.generator, gan.discriminator
     names = [[name for name, _ in network.named_parameters()] for network in networks]
     sizes = [[p.numel() for p in network.parameters()] for network in networks]
@@ -40,22 +42,29 @@ def dense(gan, x, z, rate_d, rate_g):
     mixed = torch.autograd.functional.hessian(f, at, vectorize=True).numpy()[:n, n:]  # D_θψ
     d, g = gan.gradients(*gan.losses(x, gan.generate(z)))
     m = len(at) - n
-    system = np.block([[np.eye(n), rate_d * mixed], [-rate_g * mixed.T, np.eye(m)]])
+    system = np.block([[np.eye(n), rate_d * weight * mixed], [-rate_g * mixed.T, np.eye(m)]])
     solved = np.linalg.solve(system, np.concatenate([flat(g), flat(d)]))
     return solved[n:], solved[:n]
 
 
 @pytest.mark.parametrize(
-    ("case", "rate"),
+    ("case", "rate", "weight"),
     [
-        (CASES["minimax"], 3.0),
-        pytest.param(CASES["minimax"], None, marks=pytest.mark.slow),
-        pytest.param(CASES["wgan"], 3.0, marks=pytest.mark.slow),
-        pytest.param(Case(WGAN, R1), None, marks=pytest.mark.slow),
+        (CASES["minimax"], 3.0, 1.0),
+        (CASES["minimax"], 3.0, 0.5),
+        pytest.param(CASES["minimax"], None, 1.0, marks=pytest.mark.slow),
+        pytest.param(CASES["minimax"], 3.0, "moving", marks=pytest.mark.slow),
+        pytest.param(CASES["minimax"], 3.0, 0.0, marks=pytest.mark.slow),
+        pytest.param(CASES["wgan"], 3.0, 1.0, marks=pytest.mark.slow),
+        pytest.param(Case(WGAN, R1), None, 1.0, marks=pytest.mark.slow),
+        pytest.param(Case(WGAN, R1), None, 2.5, marks=pytest.mark.slow),
     ],
 )
-def test_it_is_a_dense_solve_also_from_where_the_last_one_ended(case, rate):
+def test_it_is_a_dense_solve_also_from_where_the_last_one_ended(case, rate, weight):
     gan, reals = tiny_gan(case), real_batches()
+    gan.balance = Balance(weight=weight if weight != "moving" else 1.0)
+    if weight == "moving":
+        gan.balance.weight = weight = torch.tensor(0.4, dtype=torch.float64)
     with torch.no_grad():
         torch._foreach_mul_([*gan.discriminator.parameters(), *gan.generator.parameters()], 3)  # so that D is large
     strategy = strategies.Competitive(rate=rate, steps=60, tolerance=1e-12)
@@ -63,10 +72,31 @@ def test_it_is_a_dense_solve_also_from_where_the_last_one_ended(case, rate):
         x, z = Batch(next(reals)), gan.sample()
         d, g = gan.losses(x, gan.generate(z))
         y, x_g = strategy.anticipated(gan, d, g)
-        expected_y, expected_x = dense(gan, x, z, *(rate or 0.02, rate or 0.05))
+        expected_y, expected_x = dense(gan, x, z, *(rate or 0.02, rate or 0.05), float(weight))
         np.testing.assert_allclose(flat(y), expected_y, rtol=1e-8, atol=1e-11)
         np.testing.assert_allclose(flat(x_g), expected_x, rtol=1e-8, atol=1e-11)
         gan.update_both(d, g, (y, x_g))
+
+
+class OneWeight(nn.Module):
+    """A number that G returns, or that D multiplies its sample by."""
+
+    def __init__(self, at, multiplies):
+        super().__init__()
+        self.weight, self.multiplies = nn.Parameter(torch.tensor(at, dtype=torch.float64)), multiplies
+
+    def forward(self, x):
+        return self.weight * x.squeeze(1) if self.multiplies else self.weight.expand(len(x), 1)
+
+
+def test_with_half_the_weight_each_player_answers_by_its_own_mixed_derivative():
+    """D = ψx and G = θ with reals at 0: L_G = −wψθ and L_D = ψθ, so that x = −wψ + ηwy and y = θ − ηx, with η = w = ½."""
+    generator, discriminator = OneWeight(0.7, False), OneWeight(-0.4, True)
+    sgd = [torch.optim.SGD(net.parameters(), lr=0.5) for net in (generator, discriminator)]
+    prior = Prior(1, dtype=torch.float64)
+    gan = GAN(generator, discriminator, WGAN(), *sgd, prior, batch_size=2, balance=Balance(weight=0.5))
+    strategies.Competitive(tolerance=1e-12)(gan, itertools.repeat(torch.zeros(2, 1).double()), d_steps=1, g_steps=1)
+    assert (generator.weight.item(), discriminator.weight.item()) == pytest.approx((8 / 15, -2 / 3), rel=1e-12)
 
 
 def test_the_penalty_takes_part_in_ds_gradient_alone():

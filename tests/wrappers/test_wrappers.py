@@ -6,11 +6,15 @@ import itertools
 import pytest
 import torch
 
+from ganexp import GAN, Step, wrappers
 from ganexp.compare.tracing import TracingGAN
+from ganexp.sources import LookedAt, Sources
 from ganexp.strategies import Competitive, detach
-from ganexp.wrappers import Balanced, LatentStep, Lookahead, Replay, TopK, WarmUp
-from ganexp.wrappers.base import seen
+from ganexp.terms import L2
+from ganexp.wrappers import Balanced, LatentStep, Lookahead, Pretrain, Replay, TopK, WarmUp
+from ganexp.wrappers.base import Wrapper, seen
 from tests.composing import suited
+from tests.strategies.sourced import batches
 from tests.tiny import CASES, STRATEGIES, WITHOUT_REPLAY, real_batches, tiny_gan, train
 
 OFF = {
@@ -154,3 +158,27 @@ def test_a_view_replaces_nothing_but_what_wrappers_may():
     for wrong in ("smaple", "generate"):
         with pytest.raises(ValueError, match=rf"alone, and not {wrong}$"):
             seen(tiny_gan(CASES["nonsaturating"]), **{wrong: None})
+
+
+class Matched(GAN):
+    """A GAN that notes, for each of D's losses, whether each fake was made from the source of the real sample beside it."""
+
+    def d_loss(self, x, fake):
+        self.matches.append(torch.equal(x.source, fake.source))
+        return super().d_loss(x, fake)
+
+
+ALL = [one for one in vars(wrappers).values() if isinstance(one, type) and issubclass(one, Wrapper) and one is not Wrapper]
+
+
+@pytest.mark.parametrize(
+    "wrapper", [one for one in ALL if one not in (LatentStep, Replay)]
+)  # these refuse sources, and mix fakes
+def test_real_samples_stay_beside_their_sources(wrapper):
+    gan, reals = tiny_gan(CASES["nonsaturating"], gan_class=Matched), batches()
+    gan.prior, gan.terms, gan.matches = Sources(LookedAt(lambda _: None, 0), dtype=torch.float64), {"l2": L2()}, []
+    step = Step(gan, wrapper(detach, **({"g": 2} if wrapper is Pretrain else {})))
+    for _ in range(6):
+        step(reals)
+    assert gan.matches
+    assert all(gan.matches)
