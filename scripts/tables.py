@@ -29,7 +29,7 @@ from ganexp.compare.tracing import trace
 from ganexp.config.assemble import plain_strategy_of
 from ganexp.config.choices import choose
 from ganexp.config.defaults import options_in
-from ganexp.config.metrics import measures_of, measures_offered
+from ganexp.config.metrics import MEASURING, measures_of, measures_offered
 from ganexp.config.plain import flat, plain
 from ganexp.config.targets import target
 from ganexp.logging.keys import KEYS
@@ -99,9 +99,9 @@ def log() -> Rows:
 
 
 def measured() -> Rows:
-    """Yield the measures of the losses and the augmentations."""
+    """Yield the measures of losses, augmentations, generators and terms."""
     yield "chosen by", "key", "what it is"
-    for group in ("loss", "augment"):
+    for group in MEASURING:
         for option in options(group, [CONF]):
             for key, measure in measures_of(option.node, group=group).items():
                 yield f"`{group}={option.name}`", f"`{key}`", measure.meaning

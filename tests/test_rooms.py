@@ -39,7 +39,7 @@ ALLOWED = {
     "instruments": ({"batch"}, FRAMEWORK),
     "losses": ({"facts", "batch", "instruments", "ranges"}, FRAMEWORK | {"annotated_types"}),
     "networks": (
-        {"facts", "batch", "distributed", "ranges", "streams"},
+        {"facts", "batch", "distributed", "instruments", "ranges", "streams"},
         FRAMEWORK | {"annotated_types", "torchvision"},
     ),
     "optimizers": ({"ranges"}, FRAMEWORK | {"annotated_types"}),

@@ -279,7 +279,9 @@ def _check_sweep(cfg: DictConfig, differing: Sequence[str]) -> None:
     metric = cfg.sweep.metric
     if is_search(cfg) and metric is None:
         raise UserError("sweep.metric must name what a search optimises, for example sweep.metric=began/convergence.")
-    if metric is not None and not {"loss", "augment", "term", "experiment"} & {key.partition(".")[0] for key in differing}:
+    if metric is not None and not {"loss", "augment", "generator", "term", "experiment"} & {
+        key.partition(".")[0] for key in differing
+    }:
         from ganexp.config.metrics import measuring, refuse_unknown_metric  # imports torch
 
         refuse_unknown_metric("sweep.metric", metric, measuring(cfg), cfg.trust)

@@ -127,7 +127,8 @@ def dry_iteration(
         tried(gan, reals, d_steps=min(2, config.d_steps), g_steps=g_steps)
         gan.finish_iteration()
         shared = gan.meter.last_fake is not None and len(gan.meter.last_fake) != gan.g_batch // gan.pack
-        undeclared = gan.measurements().keys() - gan.loss.measures.keys() - gan.augment.measures.keys()
+        declared = (getattr(part, "measures", ()) for part in (gan.loss, gan.augment, gan.generator))
+        undeclared = gan.measurements().keys() - {*itertools.chain(*declared)}
     except NoScores as error:
         raise UserError(f"{choices['discriminator'].called} does not fit: {error}.") from None
     except ValueError as error:
@@ -148,8 +149,8 @@ def dry_iteration(
         )
     if undeclared:
         raise UserError(
-            f"{choices['loss'].called} measures {', '.join(sorted(undeclared))} without saying what that is: add it to "
-            f"the measures of {type(gan.loss).__name__}."
+            f"{choices['loss'].called} or {choices['generator'].called} measures {', '.join(sorted(undeclared))} without saying "
+            "what that is: add it to the measures of its class."
         )
 
 

@@ -3,7 +3,7 @@
 import difflib
 import functools
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from ganexp.config.choices import measures_in, name_of
 from ganexp.config.defaults import options_in
@@ -15,6 +15,10 @@ from ganexp.facts import UserError
 from ganexp.instruments.scalar import Scalar
 from ganexp.logging.keys import known
 
+Measuring = Literal["loss", "augment", "generator"]
+MEASURING: tuple[Measuring, ...] = get_args(Measuring)
+"""The groups whose members declare `measures` by key."""
+
 
 @functools.cache
 def measures_offered() -> dict[str, type[Measure[Any]]]:
@@ -22,17 +26,18 @@ def measures_offered() -> dict[str, type[Measure[Any]]]:
     return {name: target(node, "measure") for name, node in options_in("measure").items()}  # type: ignore[misc]
 
 
-def measures_of(node: Node, trust: Trust = None, group: Literal["loss", "augment"] = "loss") -> Mapping[str, Scalar]:
-    """Return the measures, by key, that an augmentation declares, or a loss together with the one that it is built around."""
-    measures: Mapping[str, Scalar] = target(node, group, trust).measures  # type: ignore[attr-defined]
+def measures_of(node: Node, trust: Trust = None, group: Measuring = "loss") -> Mapping[str, Scalar]:
+    """Return the measures, by key, that a part declares, and a loss together with the one that it is built around."""
+    measures: Mapping[str, Scalar] = getattr(target(node, group, trust), "measures", {})
     base = node.get("base")
     return {**measures_of(base, trust), **measures} if isinstance(base, dict) else measures
 
 
 def measured_by(chosen: Mapping[str, Any], trust: Trust = None) -> dict[str, Scalar]:
-    """Return the measures, by key, that the loss, the augmentation and the terms among chosen groups declare."""
+    """Return the measures, by key, that the loss, the augmentation, the generator and the terms of chosen groups declare."""
     terms = {f"terms/{name}": _term_value(name, node, trust) for name, node in chosen["term"].items()}
-    return {**measures_of(chosen["loss"], trust), **measures_of(chosen["augment"], trust, "augment"), **terms}
+    parts = (measures_of(chosen[group], trust, group) for group in MEASURING)
+    return {key: measure for measures in (*parts, terms) for key, measure in measures.items()}
 
 
 def _term_value(name: str, node: Node, trust: Trust) -> Scalar:
@@ -42,7 +47,7 @@ def _term_value(name: str, node: Node, trust: Trust) -> Scalar:
 
 def measuring(cfg: Any) -> dict[str, Any]:
     """Return the groups of a configuration whose members measure."""
-    return {group: plain(getattr(cfg, group)) for group in ("loss", "augment", "term", "measure")}
+    return {group: plain(getattr(cfg, group)) for group in (*MEASURING, "term", "measure")}
 
 
 def refuse_unknown_metric(

@@ -419,10 +419,11 @@ class GAN:
             self.loss.observe(self.meter.last_real, self.meter.last_fake)
 
     def measurements(self) -> dict[str, Tensor]:
-        """Return the augmentation's measurements and the loss's, from the scores of the last D update and the last G update."""
+        """Return what G measures of itself, the augmentation, and the loss, from the scores of the last updates of D and G."""
+        of_g: dict[str, Tensor] = getattr(self.generator, "measurements", dict)()
         if self.meter.last_real is None or self.meter.last_fake is None:
-            return {}
-        return self.augment.measurements() | self.loss.measurements(self.meter.last_real, self.meter.last_fake)
+            return of_g
+        return of_g | self.augment.measurements() | self.loss.measurements(self.meter.last_real, self.meter.last_fake)
 
     def parts(self) -> dict[str, Any]:
         """Return every part that has a state, by name."""

@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import torch
 from annotated_types import Ge, Lt
@@ -11,12 +11,15 @@ from torch.nn.functional import embedding
 
 from ganexp.distributed.processes import Processes
 from ganexp.facts import Misfit
+from ganexp.instruments.scalar import Scalar
 from ganexp.networks.sizes import Depth, Width, sides
 from ganexp.networks.unet import check_sides
 from ganexp.ranges import checked
 
 SMOOTHING = 1e-5
 """Added to the count of each code, as in the authors' code, so that none is divided by 0."""
+SHORTEST = 1e-6
+"""A mean of vectors that is shorter has no direction: thousands of updates without a vector have left nothing of its sum."""
 
 
 class Residual(nn.Module):
@@ -102,7 +105,8 @@ class VQ(Autoencoder):
     """The decoder sees the nearest of `codes` vectors at each place; the gradient passes straight through to the encoder.
 
     The codebook follows averages of what the encoder makes (van den Oord et al. 2017, appendix A.1), and moves once for each
-    update of G, by the pass before it: never by a look ahead or by D's passes. Its own term is `commitment`.
+    update of G, by the pass before it: never by a look ahead or by D's passes. A code that no vector chooses stays where it is.
+    Its own term is `commitment`.
 
     Departure: vectors of the encoder and of the book are compared on the unit sphere (Yu et al. 2022, section 3.2), without
     which few codes are used.
@@ -115,6 +119,10 @@ class VQ(Autoencoder):
     """
 
     own_terms = ("commitment",)
+    measures: ClassVar = {
+        "codes/used": Scalar("codes with a vector in every 1 / (1 - decay) updates, by averaged counts, which begin at 1"),
+        "codes/perplexity": Scalar("exp of the entropy of these counts: how many codes, used alike, have as much"),
+    }
     book: Tensor
     counts: Tensor
     sums: Tensor
@@ -179,7 +187,17 @@ class VQ(Autoencoder):
         self.sums.lerp_(sums.to(self.sums), 1 - self.decay)
         total = self.counts.sum()
         smoothed = (self.counts + SMOOTHING) / (total + len(self.counts) * SMOOTHING) * total
-        self.book.copy_(nn.functional.normalize(self.sums / smoothed.unsqueeze(1), dim=1))
+        means = self.sums / smoothed.unsqueeze(1)
+        directed = means.norm(dim=1, keepdim=True) > SHORTEST
+        self.book.copy_(torch.where(directed, nn.functional.normalize(means, dim=1), self.book))
+
+    def measurements(self) -> dict[str, Tensor]:
+        """Return what `measures` declares, of all processes."""
+        shares = self.counts / self.counts.sum()
+        return {
+            "codes/used": (self.counts >= 1 - self.decay).sum(),
+            "codes/perplexity": torch.special.entr(shares).sum().exp(),
+        }
 
 
 class VAE(Autoencoder):

@@ -411,6 +411,23 @@ def test_the_codebook_follows_averages_and_g_gets_the_gradient_of_a_straight_pas
     torch.testing.assert_close(model.generator.book, nn.functional.normalize(sums, dim=1), rtol=1e-9, atol=1e-10)
 
 
+def test_a_code_without_vectors_keeps_its_place_and_the_used_ones_are_counted():
+    model = vq()
+    G = model.generator.float()
+    before = G.book.clone()
+    chosen = torch.tensor([2, 2, 5, 7, 7, 7])
+    for _ in range(4000):
+        G._see(nn.functional.normalize(torch.randn(6, 3), dim=1), chosen)
+        G.advance(Processes())
+    unused = [one for one in range(11) if one not in chosen]
+    torch.testing.assert_close(G.book[unused], before[unused], rtol=0, atol=1e-4)
+    torch.testing.assert_close(G.book.norm(dim=1), torch.ones(11))
+    measured = model.measurements()
+    assert measured.keys() == VQ.measures.keys()
+    assert measured["codes/used"] == 3
+    assert measured["codes/perplexity"].item() == pytest.approx(3 ** (1 / 3) * 6 ** (1 / 6) * 2 ** (1 / 2), rel=1e-5)
+
+
 @pytest.mark.parametrize("strategy", [one for one in every_strategy() if getattr(one, "values", [one])[0] not in TWICE])
 def test_the_codebook_moves_once_for_each_update_of_g(strategy):
     model = vq()
