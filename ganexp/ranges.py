@@ -66,7 +66,8 @@ def _violated(value: Any, hint: Any) -> Iterator[str]:
         for part in value:
             yield from _violated(part, *get_args(hint))
     elif get_origin(hint) is tuple:
-        for part, inner in zip(value, get_args(hint), strict=False):
+        inside = get_args(hint)
+        for part, inner in zip(value, inside[:1] * len(value) if ... in inside else inside, strict=False):
             yield from _violated(part, inner)
     elif hint is str and value == "":
         yield "needs a value"

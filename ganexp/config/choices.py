@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, get_type_hints
+from typing import Any, get_origin, get_type_hints
 
 from torch import nn
 
@@ -15,6 +15,7 @@ from ganexp.config.parsing import check_type, shown, unknown_key
 from ganexp.config.remedies import REMEDIES
 from ganexp.config.schema import AUTO, GROUPS, LISTS, Config, Node, Nodes
 from ganexp.config.targets import Target, Trust, outer_place, target
+from ganexp.data import Dataset
 from ganexp.facts import Facts, Misfit, UserError
 from ganexp.printable import one_line
 
@@ -190,6 +191,8 @@ def choose(key: str, node: Node, trust: Trust = None, *, said_above: Mapping[str
         if name not in known:
             raise UserError(unknown_key(f"{key}.{name}", known, preset=True))
         if name in hints and value != "???" and not _names_targets(value):
+            if name == "of" and _is_of_parts(hints[name]):
+                raise UserError(f"{key}.of is a choice of its own, as in {group}@{key}.of=…; got {shown(value)}.")
             taken_over = name in said_above and repr(said_above[name]) == repr(value)  # NaN is not equal to itself
             check_type(f"{group if taken_over else key}.{name}", value, hints[name])
     inner = {name: _chosen(f"{key}.{name}", part, trust) for name, part in _inner(key, node).items()}
@@ -236,6 +239,11 @@ def _configured(function: Target, group: str) -> dict[str, Any]:
 def _names_targets(value: Any) -> bool:
     """Return whether a setting is a node, or a list with nodes in it."""
     return "_target_" in value if isinstance(value, dict) else isinstance(value, list) and any(map(_names_targets, value))
+
+
+def _is_of_parts(hint: Any) -> bool:
+    """Return whether an annotation is that of data sets, or of what makes networks: of what no plain value is."""
+    return get_origin(hint) is Callable or (inspect.isclass(hint) and issubclass(hint, Dataset))
 
 
 def _chosen(key: str, part: Any, trust: Trust) -> Any:

@@ -149,8 +149,8 @@ def dry_iteration(
         )
     if undeclared:
         raise UserError(
-            f"{choices['loss'].called} or {choices['generator'].called} measures {', '.join(sorted(undeclared))} without saying "
-            "what that is: add it to the measures of its class."
+            f"{choices['loss'].called} or {choices['generator'].called} measures {', '.join(sorted(undeclared))} without "
+            "saying what that is: add it to the measures of its class."
         )
 
 

@@ -7,6 +7,7 @@ is found must meet the contract of its group, so that `os.system` is refused as 
 
 import inspect
 import pkgutil
+import re
 from collections.abc import Callable, Sequence
 from typing import Any, get_type_hints
 
@@ -62,8 +63,8 @@ def target(node: Node, key: str, trust: Trust = None) -> Target:
 
 
 def outer_place(key: str) -> str:
-    """Return where a key would lie if the data set inside another, `dataset.of`, were the outer one."""
-    return f"dataset{key.removeprefix('dataset.of')}" if f"{key}.".startswith("dataset.of.") else key
+    """Return where a key would lie if the data set inside others, `dataset.of`, were the outer one."""
+    return re.sub(r"^dataset(\.of)+(?=\.|$)", "dataset", key)
 
 
 def refuse_foreign(key: str, name: str, module: str, trust: Trust) -> None:

@@ -81,7 +81,7 @@ def checked(
 def is_typed_again(word: str) -> bool:
     """Return whether a word such as `trust=mine` has to be typed again to resume a run: the folder does not set it."""
     key, _, value = word.lstrip("+").partition("=")
-    if key in ("trust", "data_root", "dataset.root", "dataset.of.root"):
+    if key in ("trust", "data_root") or re.fullmatch(r"dataset(\.of)*\.root", key):
         return value not in ("", "null", "[]")
     return _risk_of(key, value.strip("[]").split(",") if key == "evaluation.features" else value) is not None
 

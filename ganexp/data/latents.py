@@ -10,7 +10,7 @@ from typing import Annotated, Any, Protocol
 
 import numpy as np
 import torch
-from annotated_types import Gt
+from annotated_types import Ge, Gt
 from torch import Tensor
 
 from ganexp.batch import Batch
@@ -25,6 +25,9 @@ LATENTS, LABELS = "latents", "labels"
 FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 AT_ONCE = 32
 """How many latents are decoded at a time."""
+LOOKED_AT = 256
+"""How many latents are looked at for what they seem to be."""
+Scale = Annotated[float, Gt(0)]
 
 
 class Decoder(Protocol):
@@ -66,8 +69,8 @@ class Latents(Dataset):
         path: str,
         *,
         labels: str | None = None,
-        shape: tuple[int, ...] | None = None,
-        scale: Annotated[float, Gt(0)] = 1.0,
+        shape: tuple[Annotated[int, Ge(1)], ...] | None = None,
+        scale: Scale = 1.0,
         decode: str | None = None,
     ) -> None:
         self.path, self.scale, self.decode = path, scale, decode
@@ -78,7 +81,13 @@ class Latents(Dataset):
         self.shape = own if shape is None else tuple(shape)
         if shape is not None and math.prod(own) != math.prod(shape):
             raise ValueError(f"shape={_times(shape)} has other numbers than the arrays in {printable(path)}, {_times(own)}")
-        self._refuse(len(self.shape) == 3 and stored.numel() > 0, "path", path, "arrays (N, C, H, W), or a shape", stored)
+        whole = len(self.shape) == 3 and stored.dim() > 0 and stored.numel() > 0
+        self._refuse(whole, "path", path, "arrays (N, C, H, W), or a shape", stored)
+        if own == (*self.shape[1:], self.shape[0]) != self.shape:
+            raise ValueError(
+                f"shape={_times(self.shape)} would mix channels and places of the arrays in {printable(path)}, {_times(own)}: "
+                "save them as (N, C, H, W)"
+            )
         self._length = len(stored)
         self._of_labels = labels if labels is not None else path if LABELS in self._stored else None
         if self._of_labels is not None:
@@ -88,6 +97,15 @@ class Latents(Dataset):
         super().check(run)
         if run.flip:
             raise Misfit("has latents, and a mirrored latent is not that of a mirrored image", flip=False)
+        channels, height, width = self.shape
+        if width < height == channels:
+            run.warn(f"takes {_times(self.shape)} for {channels} channels: if the last are channels, save them as (N, C, H, W)")
+        first, second = (self.load()[:LOOKED_AT] < 0).tensor_split((channels // 2,), 1)
+        if channels % 2 == 0 and 0.1 < first.float().mean() < 0.9 and second.float().mean() > 0.99:
+            run.warn(
+                f"has {channels} channels, of which the second half look like logarithms of variances: if these are moments, "
+                "save the first half, the means"
+            )
 
     def load(self) -> Tensor:
         return self._stored[LATENTS]().reshape(self._length, *self.shape)
@@ -133,7 +151,7 @@ class Latents(Dataset):
     @functools.cached_property
     def _numbered(self) -> tuple[Tensor, Tensor]:
         place = str(self._of_labels)
-        read = self._stored[LABELS]() if place == self.path else _array(place)
+        read = self._stored[LABELS]() if place == self.path and LABELS in self._stored else _array(place)
         whole = not read.is_floating_point() and read.dtype != torch.bool and read.shape == (self._length,)
         self._refuse(whole, "labels", place, f"{self._length} integers, one for each latent", read)
         values, numbers = read.long().unique(return_inverse=True)
@@ -153,9 +171,9 @@ def _array(path: str) -> Tensor:
     """Map an array of a `.npy` file into memory."""
     place = _file(path)
     try:
-        array = np.load(place, mmap_mode="c", allow_pickle=False)
+        array: np.ndarray = np.lib.format.open_memmap(place, mode="c")  # np.load would open a zip, too
         return torch.from_numpy(array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("=")))
-    except (ValueError, TypeError, EOFError) as error:  # broken, a pickle, or no numbers
+    except (ValueError, TypeError, EOFError, OverflowError) as error:  # broken, a pickle, or no numbers
         raise ValueError(f"{printable(path)} is no .npy file of numbers ({str(error)[:200]})") from None
 
 
@@ -186,6 +204,8 @@ def _tensors(path: str) -> dict[str, Callable[[], Tensor]]:
 def _file(path: str) -> Path:
     """Return a path, if it is that of a file; one on the hub is fetched."""
     place = _fetched(path) if path.startswith("hf://") else Path(os.path.expanduser(path))
+    if place.is_dir():
+        raise FileNotFoundError(f"{printable(path)} is a folder: name a file in it, or join its files into one by numpy.save")
     if not place.is_file():  # a pipe would be waited for
         raise FileNotFoundError(f"there is no file {printable(path)}: correct the path")
     return place

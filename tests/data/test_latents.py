@@ -1,5 +1,6 @@
 """Latents of images: read from files, decoded for pictures and measures, and made by an autoencoder of ganexp."""
 
+import io
 import json
 
 import huggingface_hub
@@ -72,6 +73,29 @@ class Harmful:
         return (pytest.fail, ("a file was executed",))
 
 
+def archive():
+    file = io.BytesIO()
+    np.savez(file, latents=np.zeros((3, 4, 8, 8), np.float32))
+    return file.getvalue()
+
+
+def of_header(shape):
+    file = io.BytesIO()
+    np.lib.format.write_array_header_1_0(file, {"descr": "<f4", "fortran_order": False, "shape": shape})
+    return file.getvalue() + bytes(4096)
+
+
+WRONG = {
+    "archive": (archive(), {}),
+    "number": (np.array(1.0), {"shape": (1, 1, 1)}),
+    "negative": (np.zeros((3, 4, 8, 8), np.float32), {"shape": (-4, -8, 8)}),
+    "negative in the file": (of_header((2, -4, -4, 4)), {}),
+    "a negative number": (of_header((-2, 4, 4, 4)), {}),
+    "more than there are": (of_header((2**80, 4, 4, 4)), {}),
+    "channels mixed": (np.zeros((3, 8, 8, 4), np.float32), {"shape": (4, 8, 8)}),
+}
+
+
 @pytest.mark.parametrize(
     ("array", "settings"),
     [
@@ -84,15 +108,16 @@ class Harmful:
         (np.array(["text"]), {}),
         (b"", {}),
         (b"anything", {}),
+        *WRONG.values(),
     ],
-    ids=["integers", "vectors", "none", "other shape", "complex", "pickle", "text", "empty", "broken"],
+    ids=["integers", "vectors", "none", "other shape", "complex", "pickle", "text", "empty", "broken", *WRONG],
 )
 def test_what_are_no_latents_is_refused_before_a_run(tmp_path, array, settings):
     path = tmp_path / "z.npy"
     path.write_bytes(array) if isinstance(array, bytes) else np.save(path, array)
-    with pytest.raises(ValueError, match=r"z\.npy"):
+    with pytest.raises(ValueError, match=r"z\.npy|shape"):
         Latents(str(path), **settings)
-    with pytest.raises(UserError, match=r"\Adataset=latents"):
+    with pytest.raises(UserError, match=r"\Adataset(=latents|\.shape)"):
         check(composed("dataset=latents", f"dataset.path={path}", *(f"dataset.shape={[*s]}" for s in settings.values())))
 
 
@@ -104,6 +129,13 @@ def test_files_that_are_missing_or_of_several_arrays_and_labels_of_other_samples
     save_file({"a": drawn(2, 1, 4, 4), "b": drawn(2, 1, 4, 4)}, tmp_path / "two.safetensors")
     with pytest.raises(ValueError, match="latents"):
         Latents(str(tmp_path / "two.safetensors"))
+    with pytest.raises(ValueError, match="labels"):
+        Latents(path, labels=path)
+    save_file({"a": drawn(N, 1, 4, 4)}, tmp_path / "of_no_labels.safetensors")
+    with pytest.raises(ValueError, match="of_no_labels"):
+        Latents(str(tmp_path / "of_no_labels.safetensors"), labels=str(tmp_path / "of_no_labels.safetensors"))
+    with pytest.raises(OSError, match="is a folder"):
+        Latents(str(tmp_path))
     for labels in (np.zeros(N - 1, int), np.zeros(N), np.zeros((N, 1), int)):
         np.save(tmp_path / "y.npy", labels)
         with pytest.raises(ValueError, match="labels"):
@@ -313,6 +345,25 @@ def test_parts_that_take_latents_for_images_are_refused_and_name_a_remedy(tmp_pa
     assert named in str(raised.value)
     if named.startswith(("penalty", "augment.")):
         check(composed(*words, *typed.split(), named))
+
+
+@pytest.mark.parametrize(
+    ("latents", "told"),
+    [
+        (drawn(N, 8, 8, 4), "N, C, H, W"),
+        (torch.cat([drawn(N, 4, 8, 8), drawn(N, 4, 8, 8).abs() - 20], 1), "moments"),
+        (drawn(N, 4, 8, 8), None),
+        (drawn(N, 8, 8, 8), None),
+        (drawn(N, 1, 8, 8) - 20, None),
+        (drawn(N, 4, 8, 8) - 20, None),
+    ],
+    ids=["channels last", "moments", "four", "eight", "one", "negative"],
+)
+def test_latents_that_seem_to_be_something_else_are_told(tmp_path, latents, told):
+    np.save(tmp_path / "z.npy", latents.numpy())
+    facts = Facts(shape=tuple(latents.shape[1:]))
+    Latents(str(tmp_path / "z.npy")).check(facts)
+    assert [told in said for said in facts.warnings] == ([True] if told else [])
 
 
 @pytest.mark.slow
