@@ -6,12 +6,18 @@ And in the folder that they belong to, which may be anyone's: not through links 
 import errno
 import json
 import os
+import pickle
 import stat
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
+
+from ganexp.printable import one_line
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """Errors of a full disk."""
@@ -122,6 +128,48 @@ def write_state(path: Path, state: Any) -> None:
             if isinstance(error.__context__, OSError):
                 raise error.__context__ from None
             raise
+
+
+def read_state(path: Path) -> Any:
+    """Read what `write_state` or torch has written, onto the CPU; nothing in the file is executed.
+
+    Raises:
+        FileNotFoundError: There is no file.
+        ValueError: It is no file, or broken.
+    """
+    import torch
+
+    try:
+        if path.exists() and not path.is_file():
+            raise OSError("it is no file")  # a pipe may never begin, and a device never end
+        return torch.load(path, map_location="cpu", weights_only=True)
+    except FileNotFoundError:
+        raise
+    except Exception as error:  # what a broken or hostile file makes torch raise has no common type
+        # torch says of a broken pickle how to load it nevertheless, which would run code in it
+        told = "" if isinstance(error, pickle.UnpicklingError) else f": {one_line(error)}"
+        raise ValueError(f"{type(error).__name__}{told}") from None
+
+
+def weights_among(stored: Any, like: "Mapping[str, Tensor]") -> "dict[str, Tensor]":
+    """Return the weights of a network, by its names, from a state that may be anyone's, in the types of `like`.
+
+    Raises:
+        ValueError: One is missing, of another shape, without values in a plain layout, or not finite.
+    """
+    import torch
+
+    weights = {}
+    for name, own in like.items():
+        value = stored.get(name) if isinstance(stored, Mapping) else None
+        if not isinstance(value, torch.Tensor) or value.is_nested or value.shape != own.shape:
+            raise ValueError(f"there is no {name} of shape {tuple(own.shape)}")
+        if value.is_meta or value.is_quantized or value.is_complex() or value.layout != torch.strided:
+            raise ValueError(f"{name} has no values in a plain layout")
+        weights[name] = value.to(own.dtype)
+        if not weights[name].isfinite().all():
+            raise ValueError(f"{name} is not finite")
+    return weights
 
 
 def write_text(path: Path, text: str) -> None:

@@ -10,11 +10,11 @@ import torch
 from torch import Tensor
 
 from ganexp.config.loading import load
-from ganexp.config.parsing import shown
+from ganexp.config.parsing import check_type, shown
 from ganexp.config.schema import is_code, is_remote
 from ganexp.config.targets import Trust
 from ganexp.data import Dataset, Latents
-from ganexp.data.latents import AT_ONCE
+from ganexp.data.latents import AT_ONCE, Scale
 from ganexp.evaluation.features import opened
 from ganexp.facts import Misfit, UserError
 from ganexp.printable import one_line, printable
@@ -78,7 +78,7 @@ def decoder_at(place: str, shape: tuple[int, ...], device: torch.device, trust: 
             network, digest = trained.network.images, trained.digest
         else:
             path = Path(os.path.expanduser(place))
-            digest, network = hashlib.sha256(path.read_bytes()).hexdigest(), opened(path, device)
+            network, digest = opened(path, device), hashlib.sha256(path.read_bytes()).hexdigest()
     except Exception as error:  # what torch raises for an arbitrary file has no common type
         raise Misfit(f"has decode={printable(place)}, which cannot be used ({one_line(error)})", decode=None) from None
     try:
@@ -93,7 +93,7 @@ def show_pictures(trained: Trained, place: str | None, trust: Trust = ()) -> Non
     What only the generator names may be anyone's: a file of torch.export is not opened then, and nothing is fetched.
 
     Raises:
-        UserError: There is no such decoder, or it is of other latents.
+        UserError: There is no such decoder, it is of other latents, or these have no scale.
     """
     node = trained.origin.dataset
     recorded = node.get("decode")
@@ -104,6 +104,7 @@ def show_pictures(trained: Trained, place: str | None, trust: Trust = ()) -> Non
             log.warning("It makes latents, and does not say what decodes them: say --decode for pictures.")
         return
     scale = node.get("scale", 1.0)
+    check_type("dataset.scale", scale, Scale)
     try:
         decoder = decoder_at(str(place or recorded), trained.shape, trained.device, trust)
     except Misfit as error:

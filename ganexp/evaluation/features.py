@@ -103,8 +103,8 @@ class Exported:
     def __init__(self, path: Path, shape: tuple[int, ...], device: torch.device | str = "cpu") -> None:
         self.name = path.name
         try:
-            self.checksum = hashlib.sha256(path.read_bytes()).hexdigest()[:16]
             self.network = opened(path, device)
+            self.checksum = hashlib.sha256(path.read_bytes()).hexdigest()[:16]
             with torch.no_grad():
                 features, logits = self(torch.zeros(2, *shape, device=device))
         except OSError as error:
@@ -167,7 +167,13 @@ def features_checksum(network: nn.Module) -> str:
 
 
 def opened(path: Path, device: torch.device | str) -> nn.Module:
-    """Load a file of `torch.export` (`.pt2`) or TorchScript (any other name); both hold code."""
+    """Load a file of `torch.export` (`.pt2`) or TorchScript (any other name); both hold code.
+
+    Raises:
+        OSError: It is no file.
+    """
+    if not path.is_file():
+        raise FileNotFoundError(f"{path} is no file")  # a pipe would be waited for
     if path.suffix == ".pt2":
         return torch.export.load(path).module().to(device)
     with warnings.catch_warnings():

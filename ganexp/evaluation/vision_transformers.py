@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import gelu, interpolate, scaled_dot_product_attention
 
+from ganexp.documents import read_state, weights_among
 from ganexp.evaluation.features import Extracted, features_checksum, in_colour, needed, opened
 from ganexp.facts import UserError
 from ganexp.printable import one_line
@@ -109,8 +110,9 @@ class VisionTransformer(nn.Module):
         try:
             read = _tensors(path, architecture.sha256)
             own = {name: value for name, value in read.items() if name.startswith(cls.within) and name not in cls.unused}
-            state = {name.removeprefix(cls.within): value.float() for name, value in own.items()}
-            made.network.load_state_dict(state, assign=True)
+            state = {name.removeprefix(cls.within): value for name, value in own.items()}
+            like = {name: value for name, value in made.network.state_dict().items() if name in state}
+            made.network.load_state_dict(state | weights_among(state, like), assign=True)
         except Exception as error:  # what torch raises for an arbitrary file has no common type
             reason = one_line(error)
             raise UserError(
@@ -267,5 +269,5 @@ def _tensors(path: Path, sha256: str) -> Mapping[str, Tensor]:
             published = hashlib.file_digest(file, "sha256").hexdigest() == sha256
         if published:
             return opened(path, "cpu").state_dict()
-    read: Mapping[str, Tensor] = torch.load(path, map_location="cpu", weights_only=True)
+    read: Mapping[str, Tensor] = read_state(path)
     return read

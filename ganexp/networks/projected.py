@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn.functional import interpolate
 from torch.nn.utils.parametrizations import spectral_norm
 
+from ganexp.documents import read_state, weights_among
 from ganexp.facts import Misfit
 from ganexp.networks.sizes import Width, sides
 from ganexp.ranges import checked
@@ -165,18 +166,14 @@ def frozen_stages(name: str, weights: str | None) -> tuple[nn.ModuleList, list[i
 
 def load(network: nn.Module, path: Path, name: str) -> None:
     """Load the weights of a network from torchvision's file; on the meta device, only compare names and shapes."""
-    if not path.is_file():
-        raise ValueError(f"weights={path} is no file: download torchvision's weights of {name}, and name the file")
+    own = network.state_dict()
     try:
-        stored = torch.load(path, map_location="cpu", weights_only=True)
-        own = network.state_dict()
-        there = {key: stored[key].shape for key in own}
-    except Exception as error:  # what torch raises for an arbitrary file has no common type
-        raise ValueError(f"weights={path} holds no weights of torchvision's {name} ({type(error).__name__})") from None
-    if there != {key: value.shape for key, value in own.items()}:
-        raise ValueError(f"weights={path} holds weights of another network than torchvision's {name}")
+        weights = weights_among(read_state(path), own)
+    except (FileNotFoundError, ValueError) as error:
+        told = "is missing" if isinstance(error, FileNotFoundError) else f"holds other weights ({error})"
+        raise ValueError(f"weights={path} {told}: download torchvision's file of {name}, and name it") from None
     if not any(value.is_meta for value in own.values()):
-        network.load_state_dict({key: stored[key] for key in own})
+        network.load_state_dict(weights)
 
 
 def _leave_stages_out(module: nn.Module, state: dict[str, Any], prefix: str, _: Any) -> None:

@@ -3,7 +3,6 @@
 import copy
 import math
 import os
-import pickle
 import shutil
 from collections import defaultdict
 from collections.abc import Sequence
@@ -14,11 +13,10 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from ganexp.documents import write_state
+from ganexp.documents import read_state, write_state
 from ganexp.facts import UserError
 from ganexp.gan import GAN
 from ganexp.logging.layout import RunFolder
-from ganexp.printable import one_line
 
 State = dict[str, Any]
 """Tensors and plain values only, so that reading a file runs no code from it."""
@@ -96,18 +94,14 @@ def load(path: Path) -> State:
         CheckpointError: The file is missing, broken, or not a checkpoint of ganexp.
     """
     try:
-        if path.exists() and not path.is_file():
-            raise OSError("it is no file")  # a pipe may never begin, and a device never end
-        state = torch.load(path, map_location="cpu", weights_only=True)
+        state = read_state(path)
     except FileNotFoundError:
         of_run = path.parent.name == "checkpoints"
         hint = "; an interrupted run has one from its first checkpoint on" if of_run else ": name a run folder or a checkpoint"
         hint = ": it is kept where keep_best=… names a figure" if of_run and path.name == "best.pt" else hint
         raise CheckpointError(f"{path} does not exist{hint}") from None
-    except Exception as error:  # what a broken or hostile file makes torch raise has no common type
-        # torch says of a broken pickle how to load it nevertheless, which would run code in it
-        told = "" if isinstance(error, pickle.UnpicklingError) else f": {one_line(error)}"
-        raise CheckpointError(f"{path} cannot be read as a checkpoint ({type(error).__name__}{told})") from None
+    except ValueError as error:
+        raise CheckpointError(f"{path} cannot be read as a checkpoint ({error})") from None
     ours = isinstance(state, dict) and type(state.get("format")) is int and state["format"] == FORMAT
     if not ours or not isinstance(state.get("config"), dict) or not isinstance(state.get("run"), dict):
         raise CheckpointError(f"{path} is no checkpoint of this version of ganexp")

@@ -2,6 +2,9 @@
 
 import io
 import json
+import math
+import os
+from dataclasses import replace
 
 import huggingface_hub
 import numpy as np
@@ -14,7 +17,7 @@ from torch import nn
 from ganexp import build, load
 from ganexp.batch import Batch
 from ganexp.config.check import check
-from ganexp.config.decoders import with_decoder
+from ganexp.config.decoders import show_pictures, with_decoder
 from ganexp.config.evaluator import config_of
 from ganexp.config.loading import set_of
 from ganexp.config.untrusted import checked, is_typed_again
@@ -225,14 +228,21 @@ def test_a_run_whose_decoder_is_code_is_evaluated_and_drawn_by_the_decoder_that_
     assert size(tmp_path / "of_first_channels.png") == (8 * (6 + 2) + 2, 4 + 4)
     call("sample", run, "--n", 8, "--decode", exported, "--output", tmp_path / "decoded.png")
     assert size(tmp_path / "decoded.png") == (8 * (12 + 2) + 2, 8 + 4)
+    for scale in ("x", None, 0, math.nan, -1):
+        trained = load(run)
+        trained.origin = replace(trained.origin, dataset=trained.origin.dataset | {"scale": scale})
+        with pytest.raises(UserError, match=r"dataset\.scale"):
+            show_pictures(trained, exported)
     with pytest.raises(SystemExit, match="latents"):
         call("evaluate", tmp_path, "--dataset", "latents", "--set", f"dataset.path={path}", "--output", tmp_path / "e")
 
 
-@pytest.mark.parametrize("decode", ["nowhere", "nowhere.pt2", "z.npy", "decoder.pt2"])
+@pytest.mark.parametrize("decode", ["nowhere", "nowhere.pt2", "z.npy", "decoder.pt2", "pipe", "pipe.pt2"])
 def test_decoders_that_are_none_or_of_other_latents_are_refused(path, exported, tmp_path, decode):
     other = tmp_path / "other.npy"
     np.save(other, drawn(N, 5, 4, 7).numpy())
+    if "pipe" in decode:
+        os.mkfifo(tmp_path / decode)
     words = ["dataset=latents", f"dataset.path={other}", f"dataset.decode={tmp_path / decode}", "generator=mlp"]
     with pytest.raises(UserError, match=r"dataset=latents has decode.*dataset\.decode=null"):
         check(composed(*words, "discriminator=mlp", "logger=[]"))

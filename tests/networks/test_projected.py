@@ -1,6 +1,8 @@
 """A discriminator on frozen features, against a pass that is written out by hand with torchvision's own network."""
 
 import copy
+import math
+import os
 
 import pytest
 import torch
@@ -11,6 +13,7 @@ from torchvision import models
 import ganexp
 from ganexp import build
 from ganexp.config.check import check
+from ganexp.documents import read_state, weights_among
 from ganexp.facts import Misfit, UserError
 from ganexp.networks import ProjectedDiscriminator
 from ganexp.networks.projected import frozen_stages
@@ -147,9 +150,43 @@ def test_what_does_not_fit_is_refused(weights, tmp_path):
     with pytest.raises(ValueError, match="channels"):
         ProjectedDiscriminator((4, 32, 32))
     (tmp_path / "broken.pth").write_bytes(b"no weights")
-    for wrong in (path, str(tmp_path / "nowhere.pth"), str(tmp_path / "broken.pth")):
+    os.mkfifo(tmp_path / "pipe.pth")
+    for wrong in (path, *(str(tmp_path / f"{name}.pth") for name in ("nowhere", "broken", "pipe"))):
         with pytest.raises(UserError, match=r"discriminator=projected: weights="):
             check(composed("discriminator=projected", f"discriminator.weights={wrong}", "logger=[]"))
+
+
+class Harmful:
+    def __reduce__(self):
+        return (pytest.fail, ("a file was executed",))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda weight: weight.to_sparse(),
+        lambda weight: weight.to("meta"),
+        lambda weight: weight * math.nan,
+        lambda weight: weight[:1],
+        lambda weight: weight + 0j,
+        lambda weight: torch.quantize_per_tensor(weight, 0.1, 0, torch.qint8),
+        lambda weight: torch.nested.nested_tensor([*weight]),
+        lambda weight: [1.0],
+        lambda weight: None,
+        lambda weight: Harmful(),
+    ],
+    ids=["sparse", "meta", "nan", "other shape", "complex", "quantized", "nested", "list", "none", "pickle"],
+)
+@pytest.mark.filterwarnings("ignore")  # of torch, for kinds of tensors that it means to drop
+def test_weights_are_tensors_of_finite_numbers_in_a_plain_layout(tmp_path, wrong):
+    like = {"weight": torch.ones(2, 3), "bias": torch.zeros(2)}
+    torch.save(like | {"weight": like["weight"].half()}, tmp_path / "file")
+    assert torch.equal(weights_among(read_state(tmp_path / "file"), like)["weight"], like["weight"])
+    torch.save(like | {"weight": wrong(like["weight"])}, tmp_path / "file")
+    with pytest.raises(ValueError, match=r"\w") as refused:
+        weights_among(read_state(tmp_path / "file"), like)
+    assert "weights_only" not in str(refused.value)
+    assert len(str(refused.value).splitlines()) == 1
 
 
 def test_random_features_leave_the_streams_of_gpus_alone(monkeypatch):

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor
 
+from ganexp.documents import read_state, weights_among
 from ganexp.evaluation.base import low
 from ganexp.evaluation.features import features_checksum, in_colour, needed
 from ganexp.evaluation.measures.pairs import PairMeasure
@@ -82,8 +83,9 @@ class LPIPS(PairMeasure):
         distance = needed("torchmetrics.functional.image.lpips")._LPIPS(net=self.network, pnet_rand=True)
         slices = distance.net.state_dict()  # its layers have torchvision's numbers, behind a number of their own
         try:
-            stored = torch.load(self._weights, map_location="cpu", weights_only=True)
-            distance.net.load_state_dict({name: stored[f"features.{name.partition('.')[2]}"] for name in slices})
-        except Exception as error:  # what torch raises for an arbitrary file has no common type
+            theirs = {f"features.{name.partition('.')[2]}": value for name, value in slices.items()}
+            weights = weights_among(read_state(self._weights), theirs)
+        except (OSError, ValueError) as error:
             raise UserError(f"{self._weights} has no weights of torchvision's {self.network}: {one_line(error)}") from error
+        distance.net.load_state_dict(dict(zip(slices, weights.values(), strict=True)))
         return distance
