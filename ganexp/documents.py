@@ -84,8 +84,8 @@ def refuse_outside(path: Path, folder: Path) -> None:
         raise Unwritable(errno.EINVAL, "a link there leads out of the folder: remove it", str(path))
 
 
-def refuse_unwritable(path: Path) -> None:
-    """Check, before the work, that its result could be written to a file; nothing is left behind, not even a folder.
+def refuse_unwritable(path: Path, size: int = 1) -> None:
+    """Check, before the work, that its result of so many bytes could be written; nothing is left behind, not even a folder.
 
     Raises:
         Unwritable: The document could not be written.
@@ -95,7 +95,7 @@ def refuse_unwritable(path: Path) -> None:
             raise OSError(errno.EISDIR, os.strerror(errno.EISDIR))
         folder = next(one for one in path.absolute().parents if one.exists())
         with tempfile.TemporaryFile(dir=folder) as file:
-            file.write(b"\0")  # one byte is enough for a full disk to refuse
+            file.write(bytes(size))  # one byte is enough for a full disk to refuse
     except OSError as error:
         raise Unwritable(error.errno, error.strerror, str(path)) from error
 

@@ -117,7 +117,7 @@ ALLOWED = {
         SPOKEN
         | {"batch", "cli", "compare", "config", "data", "distributed", "dynamics", "evaluation", "instruments", "logging"}
         | {"augmentations", "documents", "gan", "penalties", "sampling", "training", "watching"},
-        FRAMEWORK | {"torchvision", "PIL", "matplotlib", "omegaconf", "plotly", "tqdm", "wandb_workspaces"},
+        FRAMEWORK | {"filelock", "torchvision", "PIL", "matplotlib", "omegaconf", "plotly", "tqdm", "wandb_workspaces"},
     ),
     "__init__": ({"batch", "cli", "config", "facts", "gan", "prior", "training", "watching"}, set()),
     "__main__": ({"cli"}, set()),

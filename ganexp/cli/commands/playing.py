@@ -1,40 +1,72 @@
 """Trains the generators to play with, and finds them again."""
 
 import hashlib
+import shutil
 import sys
-import tempfile
 from pathlib import Path
+
+from filelock import FileLock
 
 from ganexp.cli.composing import compose
 from ganexp.cli.ready import READY
 from ganexp.config.build import build
 from ganexp.config.loading import load, load_discriminator
 from ganexp.data import default_folder
-from ganexp.documents import refuse_unwritable
-from ganexp.logging import reading
+from ganexp.documents import UNFINISHED, refuse_unwritable
+from ganexp.facts import UserError
 from ganexp.sampling import save
+
+ROOM = 2**25
+"""More bytes than the run and the saved generator take."""
 
 
 def ready(name: str) -> Path:
-    """Return the folder of a saved generator, which is trained now if the cache folder has none yet.
+    """Return the folder of a saved generator, which is trained now if the cache folder has none yet, or a broken one.
+
+    Of several processes one trains, and the others wait.
 
     Raises:
-        UserError: The data are not there, or the cache folder cannot be written.
+        UserError: The data are not there.
+        OSError: The cache folder cannot be written, or has no room.
     """
     folder = default_folder().parent / "generators"
     place = folder / f"{name}_{hashlib.sha256(' '.join(READY[name]).encode()).hexdigest()[:8]}"
-    if reading.is_saved(place):
+    if _is_whole(place):
         return place
-    print(f"A small generator of {name} is trained first, once: one to three minutes. It is kept in {place}.", file=sys.stderr)
-    refuse_unwritable(place / "model.safetensors")
+    lock = place.with_suffix(".lock")
+    refuse_unwritable(lock, ROOM)
     folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder) as apart:
-        run, saved = Path(apart, "run"), Path(apart, "saved")
-        build(compose(*READY[name]), run).fit()
-        save(load(run), saved, discriminator=load_discriminator(run))
-        try:
-            saved.rename(place)
-        except OSError:  # another process was faster
-            if not reading.is_saved(place):
-                raise
+    with FileLock(lock):
+        if not _is_whole(place):
+            _train(name, place)
     return place
+
+
+def _is_whole(place: Path) -> bool:
+    try:
+        load(place)
+        load_discriminator(place)
+    except UserError:
+        return False
+    return True
+
+
+def _train(name: str, place: Path) -> None:
+    print(f"A small generator of {name} is trained first, once: one to three minutes. It is kept in {place}.", file=sys.stderr)
+    apart = place.with_suffix(UNFINISHED)  # always the same, so that a killed process leaves no second one
+    _remove(apart)
+    try:
+        build(compose(*READY[name]), apart / "run").fit()
+        saved = save(load(apart / "run"), apart / "saved", discriminator=load_discriminator(apart / "run"))
+        _remove(place)
+        saved.rename(place)
+    finally:
+        _remove(apart)
+
+
+def _remove(place: Path) -> None:
+    """Remove what is at a place of the cache, whatever it is; of a link, the link alone."""
+    if place.is_dir() and not place.is_symlink():
+        shutil.rmtree(place)
+    else:
+        place.unlink(missing_ok=True)

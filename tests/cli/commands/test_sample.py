@@ -1,6 +1,7 @@
 """`ganexp sample`: what it leaves where, and what it refuses, on a small run."""
 
 import json
+import os
 import shutil
 
 import numpy as np
@@ -9,11 +10,13 @@ from PIL import Image
 
 import ganexp
 from ganexp.cli import ready
+from ganexp.cli.commands import playing
 from ganexp.config.loading import load_pair
 from ganexp.sampling import Langevin, Trained
 from tests.calling import call
 from tests.cli.commands.conftest import SMALL
 from tests.composing import composed
+from tests.full import on_a_full_disk
 
 
 @pytest.fixture
@@ -154,7 +157,7 @@ def test_a_generator_to_play_with_is_trained_once_and_sampled_at_once(tmp_path, 
     monkeypatch.setitem(ready.READY, "digits", (*ready.READY["digits"], "iterations=2", "checkpoint_every=2"))
     path = call("sample", "digits")
     assert "trained first, once" in capsys.readouterr().err
-    (kept,) = (tmp_path / "cache" / "generators").iterdir()
+    (kept,) = (one for one in (tmp_path / "cache" / "generators").iterdir() if one.is_dir())
     assert (kept / "model.safetensors").stat().st_size < 1e6
     with Image.open(path) as picture:
         assert (path.as_posix(), picture.size) == ("generated/grid_seed0.png", (4 * (2 + 8 * 18), 4 * (2 + 10 * 18)))
@@ -166,6 +169,53 @@ def test_a_generator_to_play_with_is_trained_once_and_sampled_at_once(tmp_path, 
     ):
         assert call("sample", "digits", *words).exists()
     assert "trained first" not in capsys.readouterr().err
+
+
+def left_of_a_kill(kept):
+    (kept.with_suffix(".unfinished") / "run").mkdir(parents=True)
+    shutil.rmtree(kept)
+
+
+def link(kept):
+    kept.rename(kept.with_name("elsewhere"))
+    kept.with_name("elsewhere").joinpath("generator.json").unlink()
+    kept.symlink_to("elsewhere")
+
+
+BREAKS = {
+    "cut": lambda kept: os.truncate(kept / "model.safetensors", 5000),
+    "missing": lambda kept: (kept / "discriminator.safetensors").unlink(),
+    "settings": lambda kept: (kept / "generator.json").write_text("{"),
+    "half": lambda kept: [file.unlink() for file in kept.iterdir()],
+    "file": lambda kept: (shutil.rmtree(kept), kept.touch()),
+    "dangling link": lambda kept: (shutil.rmtree(kept), kept.symlink_to("nowhere")),
+    "link": link,
+    "left of a kill": left_of_a_kill,
+}
+
+
+@pytest.mark.slow
+def test_the_cache_of_generators_to_play_with_repairs_itself(tmp_path, monkeypatch):
+    monkeypatch.setenv("GANEXP_CACHE", str(tmp_path))
+    monkeypatch.setitem(ready.READY, "digits", (*ready.READY["digits"], "iterations=1", "checkpoint_every=1"))
+    before = playing.ready("digits")
+    weights, others = (before / "model.safetensors").read_bytes(), {"elsewhere"}
+    for name, action in BREAKS.items():
+        action(before)
+        assert playing.ready("digits") == before, name
+        assert not before.is_symlink()
+        assert (before / "model.safetensors").read_bytes() == weights
+        assert {one.name for one in before.parent.iterdir()} - others == {before.name, f"{before.name}.lock"}
+    assert (before.parent / "elsewhere" / "model.safetensors").exists()
+
+
+def test_a_full_disk_is_told_before_a_generator_to_play_with_is_trained(tmp_path, monkeypatch):
+    monkeypatch.setenv("GANEXP_CACHE", str(tmp_path))
+    monkeypatch.setattr(playing, "build", lambda *_: pytest.fail("trained"))
+    said = on_a_full_disk(playing.ready, "digits", room=10**6)
+    assert said.startswith("OSError")
+    assert str(tmp_path) in said
+    assert not [*tmp_path.iterdir()]
 
 
 @pytest.mark.parametrize(("typed", "times"), [((), 4), (("--enlarge", "1"), 1), (("--enlarge", "2"), 2)])
