@@ -1,5 +1,6 @@
 """The papers' presets: they have their papers' settings, build, train, and take other choices."""
 
+import logging
 import math
 import re
 
@@ -57,7 +58,7 @@ def files(tmp_path):
             np.save(tmp_path / "z.npy", torch.randn(12, *LATENTS[experiment]).numpy())
             np.save(tmp_path / "y.npy", np.arange(12) % 3)
             return [f"dataset.path={tmp_path}/z.npy", f"dataset.labels={tmp_path}/y.npy"]
-        for i, pixels in enumerate(noise(3, 16, 32, 3)):
+        for i, pixels in enumerate(noise(3, 64, 128, 3)):
             Image.fromarray(pixels).save(tmp_path / f"{i}.png")
         return [f"{key}={tmp_path}" for key in FILES.get(experiment, ())]
 
@@ -83,24 +84,30 @@ def small(experiment, files=()):
         cfg.wrapper.warm_up.many = 2
     if "pretrain" in cfg.wrapper:
         cfg.wrapper.pretrain.g = 1
+    if "replay" in cfg.wrapper:
+        cfg.wrapper.replay.size = 2
+    if "topk" in cfg.wrapper:
+        cfg.wrapper.topk.update({"every": 1, "gamma": 0.5})
     if experiment == "stylegan2_ada":
         cfg.moving.average.half_life.end = 3
     if experiment in PUBLISHED and cfg.dataset.name not in ("degraded", "self", "separated", "pairs", "unpaired", "latents"):
         side = 32 if cfg.generator.name in ("resnet", "biggan") else 16
         cfg.dataset = {"name": "stand_in", "_target_": "tests.test_experiments.StandIn", "shape": [3, side, side]}
-        cfg.evaluate_every = 0  # it has no modes to count
+        plain = composed()  # it has no modes to count
+        cfg.evaluate_every, cfg.measure, cfg.evaluation = 0, plain.measure, plain.evaluation
     return cfg
 
 
 @pytest.mark.parametrize(
     "experiment", [pytest.param(one, marks=() if one in QUICK else pytest.mark.slow) for one in options("experiment")]
 )
-def test_every_experiment_builds_and_trains(experiment, files):
+def test_every_experiment_builds_and_trains_without_a_warning(experiment, files, caplog):
     further = files(experiment)
-    check(composed(f"experiment={experiment}", *further, *LARGE.get(experiment, [])))
+    assert check(composed(f"experiment={experiment}", *further, *LARGE.get(experiment, []))).warnings == []
     cfg = small(experiment, further)
     cfg.iterations = 3
     assert build(cfg, trust=None).fit()["iteration"] == 3
+    assert [one.getMessage() for one in caplog.records if one.levelno >= logging.WARNING] == []
 
 
 @pytest.mark.parametrize("experiment", PUBLISHED)

@@ -76,9 +76,9 @@ class Step:
             self.average = AveragedByOptimizer(trained)
 
     def _look(self, before: Counter[str]) -> None:
-        """Warn, after the first iteration, of a strategy that makes fewer updates than requested."""
+        """Warn, after the first iteration, of a strategy that makes fewer updates than it says."""
         self._looked = True
-        if before.total():  # in a resumed run, the first iteration is past
+        if before.total() or not self.strategy.constant_steps:  # in a resumed run, the first iteration is past
             return
         made = self.gan.meter.updates - before
         for network, asked in {"d": self.d_steps, "g": self.g_steps}.items():

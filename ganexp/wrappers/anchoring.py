@@ -57,7 +57,8 @@ class Anchoring(Remembering):
         return step(along)
 
     def remembered(self) -> dict[str, Any]:
-        return {"iterations": int(self.iterations), "start": self.start}
+        count = 0 if self.iterations.is_meta else int(self.iterations)  # a dry iteration counts nothing
+        return {"iterations": count, "start": self.start}
 
     def remember(self, state: dict[str, Any]) -> None:
         self.iterations.fill_(state["iterations"])

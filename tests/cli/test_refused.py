@@ -7,7 +7,7 @@ from torch import nn
 from ganexp.config.check import check
 from ganexp.data import Digits
 from ganexp.facts import UserError
-from tests.composing import composed
+from tests.composing import composed, options
 
 
 def test_checking_takes_no_memory_and_reads_nothing(monkeypatch):
@@ -98,6 +98,13 @@ def test_a_network_that_cannot_be_tried_without_values_is_let_through():
     plan = check(cfg, trust="tests")
     assert any("not checked beforehand" in warning for warning in plan.warnings)
     assert plan.demands is None
+
+
+def test_every_wrapper_is_tried_without_values():
+    of_terms = ["dataset=self", "generator=unet", "term=[l1]"]
+    for wrapper in options("wrapper"):
+        plan = check(composed(f"wrapper=[{wrapper}]", *(of_terms if wrapper == "pretrain" else [])))
+        assert not any("not checked beforehand" in warning for warning in plan.warnings), wrapper
 
 
 def test_what_such_a_network_returns_is_checked_nevertheless():

@@ -103,7 +103,8 @@ def test_a_strategy_that_makes_fewer_updates_than_asked_is_warned_of_once(caplog
     trainer(strategy=of_its_own, d_steps=5, iterations=3).fit()
     assert caplog.text.count("Strategy of_its_own made 1 of the 5 updates that d_steps asks for in the first iteration.") == 1
     caplog.clear()
-    for strategy in (*STRATEGIES.values(), wrappers.WarmUp(strategies.detach, many=7)):
+    resting = wrappers.WarmUp(strategies.detach, many=1), wrappers.Pretrain(strategies.detach, g=0, d=1)
+    for strategy in (*STRATEGIES.values(), wrappers.WarmUp(strategies.detach, many=7), *resting):
         trainer("minimax", strategy, d_steps=2, g_steps=3, iterations=2).fit()
     assert "updates that" not in caplog.text
 
