@@ -256,9 +256,7 @@ def _of_checkpoint(path: Path, averaged: bool, network: str, trust: Trust) -> _S
     rows = read(run.path).rows if path.parent == run.checkpoints else []  # rows beside a lone checkpoint may be another run's
     at_last = [row for row in rows if row["progress/iteration"] <= iterations][-1:]
     figures = {key: float(value) for row in at_last for key, value in row.items() if not isinstance(value, str)}
-    weights = _weights(state["run"], averaged, network)
-    if weights is None and _weights(state["run"], True, "generator") is not None:
-        raise CheckpointError(f"{path} holds an average of the generator alone: name a checkpoint of the run for anything else")
+    weights = weights_of(state["run"], averaged, network, path)
     config = _checked(state["config"], path, trust)
     shape, classes, names = tuple(state["shape"]), state.get("classes", -1), state.get("class_names", [])
     return _Stored(path, config, shape, classes, weights, iterations, figures, names, tuple(state.get("source_shape", ())))
@@ -292,12 +290,25 @@ def _without_paths(node: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in below.items() if not (isinstance(value, str) and "/" in value)}
 
 
-def _weights(run: Any, averaged: bool, network: str) -> Any:
-    """Find the averaged weights of a network in a run's state, or else its own; None if there are neither."""
-    for path in (("step", "average", network), ("gan", network))[not averaged :]:
-        found = run
-        for name in path:
-            found = found.get(name) if isinstance(found, dict) else None
-        if found is not None and not (isinstance(found, dict) and not found):
-            return found
-    return None
+def weights_of(run: Any, averaged: bool, network: str, path: Path) -> Any:
+    """Find the averaged weights of a network in a run's state, or else its own; None if there are neither.
+
+    Raises:
+        CheckpointError: The file holds an average of the generator and nothing else.
+    """
+    places = (("step", "average", network), ("gan", network))[not averaged :]
+    weights = next((one for one in (_below(run, *place) for place in places) if one is not None), None)
+    if weights is None and _below(run, "step", "average", "generator") is not None:
+        raise CheckpointError(f"{path} holds an average of the generator alone: name a checkpoint of the run for anything else")
+    return weights
+
+
+def is_of_optimizer(run: Any) -> bool:
+    """Return whether a run's averages are its optimisers', and so what these have trained: others count their updates."""
+    return _below(run, "step", "average", "updates") is None
+
+
+def _below(run: Any, *place: str) -> Any:
+    for name in place:
+        run = run.get(name) if isinstance(run, dict) else None
+    return None if isinstance(run, dict) and not run else run

@@ -2,10 +2,10 @@
 
 import os
 from pathlib import Path
-from typing import Any
 
 from torch import nn
 
+from ganexp.config.loading import is_of_optimizer, weights_of
 from ganexp.config.schema import Config
 from ganexp.facts import UserError
 from ganexp.logging.reading import checkpoint_at
@@ -28,16 +28,16 @@ def begin(config: Config, generator: nn.Module, discriminator: nn.Module, *, res
 
 
 def _take_over(place: Path, generator: nn.Module, discriminator: nn.Module) -> None:
-    """Load the weights and buffers of a run's own networks, not of its average."""
+    """Load the weights and buffers that a run's optimisers have trained: not an average beside them, but one of their own."""
+    networks = {"generator": generator, "discriminator": discriminator}
     try:
         path = checkpoint_at(place)
         run = checkpoint.load(path)["run"]
+        trained = {key: weights_of(run, is_of_optimizer(run), key, path) for key in networks}
     except CheckpointError as error:
         raise UserError(f"init_from: {error}.") from error
-    gan = run.get("gan")
-    for key, network in (("generator", generator), ("discriminator", discriminator)):
-        given: Any = gan.get(key) if isinstance(gan, dict) else None
-        own = dict(network.state_dict())
+    for key, network in networks.items():
+        given, own = trained[key], dict(network.state_dict())
         try:
             refuse_unlike(key, own, given)
         except ValueError as error:

@@ -35,6 +35,18 @@ def test_a_run_begins_with_the_weights_of_another_and_nothing_else_of_it(run):
     assert_same(dict(begun.step.average.generator.state_dict()), dict(stored["generator"]))
 
 
+def test_a_run_begins_with_what_an_optimizer_that_averages_has_trained(tmp_path):
+    trained(tmp_path, [*SETTINGS, "optimizer=schedule_free", "average=none"], 3)
+    stored = torch.load(tmp_path / "checkpoints" / "last.pt", weights_only=True)["run"]["gan"]
+    begun = build(composed(*SETTINGS, f"init_from={tmp_path}", "seed=5"))
+    for name, index in (("generator", "g"), ("discriminator", "d")):
+        moments = stored[f"optimizer_{index}"]["state"]
+        for i, (key, p) in enumerate(getattr(begun.gan, name).named_parameters()):
+            y, z = stored[name][key].double(), moments[i]["z"].double()
+            torch.testing.assert_close(p.double(), (y - 0.1 * z) / 0.9, rtol=1e-5, atol=1e-7)  # from y = 0.1 z + 0.9 x
+            assert not torch.equal(p, stored[name][key])
+
+
 def test_frozen_layers_stay_and_the_others_move(run):
     begun = build(composed(*SETTINGS, f"init_from={run / 'checkpoints' / 'last.pt'}", "freeze_d=2", "penalty=r1"))
     before = {name: p.detach().clone() for name, p in begun.gan.discriminator.named_parameters()}

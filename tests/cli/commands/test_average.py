@@ -6,6 +6,7 @@ import torch
 
 import ganexp
 from ganexp import build
+from ganexp.facts import UserError
 from ganexp.training.averages import gamma_of
 from tests.calling import call
 from tests.composing import composed
@@ -68,6 +69,8 @@ def test_other_commands_take_it(run, tmp_path, capsys):
     for further in (("--plain-weights",), ("--method", "langevin"), ("--save", "--with-discriminator")):
         with pytest.raises(SystemExit, match=r"^Error: .* holds an average of the generator alone: name a checkpoint of the "):
             call("sample", place, *further, "--output", tmp_path / "x.png")
+    with pytest.raises(UserError, match=r"^init_from: .* holds an average of the generator alone"):
+        build(composed(*RUN, f"init_from={place}"))
 
 
 def test_few_checkpoints_are_said_to_be_few(tmp_path, capsys):
