@@ -104,9 +104,10 @@ def is_matrix(parameter: Tensor) -> bool:
 
 
 def orthogonalised(matrix: Tensor) -> Tensor:
-    """Return U S Vᵀ for a matrix with the singular vectors U and V, where S lies between about 0.7 and 1.2.
+    """Return U S Vᵀ for a matrix with the singular vectors U and V, where S lies between 0.68 and 1.21.
 
-    That is five of Newton and Schulz's iterations, in bfloat16 but for float64, of a polynomial that is steep at 0.
+    Only a singular value below 0.0015 of the Frobenius norm has a lower S, its share of the norm times 450 to 485. That is five
+    of Newton and Schulz's iterations, in bfloat16 but for float64, of a polynomial that is steep at 0.
     """
     a, b, c = COEFFICIENTS
     wide = matrix if len(matrix) <= matrix.shape[1] else matrix.T

@@ -73,7 +73,9 @@ class Balance(Part):
 
 
 class Ratio(Balance):
-    """The loss is multiplied by weight · ‖∇ terms‖ / (‖∇ loss‖ + 10⁻⁴), at most 10⁴ (Esser et al. 2021, VQGAN, equation 7).
+    """The loss is multiplied by weight · ‖∇ terms‖ / (‖∇ loss‖ + 10⁻⁴), at most 10⁴ (Esser et al. 2021, VQGAN).
+
+    That is the authors' code; their equation 7 has 10⁻⁶, and neither the weight nor the bound.
 
     Args:
         weight: As in `Balance`; the authors' code has 0.8.

@@ -17,10 +17,13 @@ Distance = Callable[[Tensor, Tensor], Tensor]
 
 
 class FeatureMatching(Term):
-    """weight · mean over D's layers of mean |φ(G(s)) − φ(t)| (Wang et al. 2018, pix2pixHD, equation 4, weight 10).
+    """weight · mean over D's layers of mean |φ(G(s)) − φ(t)| (after Wang et al. 2018, pix2pixHD, equation 4, weight 10).
 
     φ are D's features as its attribute `features` returns them, of samples as they are, without augmentation; they see the
     source if D does. Those of the target are constants of G's objective. Each of G's updates takes two further passes of D.
+    Departure: a mean over the layers of all discriminators. The authors sum over the layers of each, and their code takes the
+    mean over discriminators, so that their weight times the layers of one is the same here; HiFi-GAN (Kong et al. 2020,
+    equation 5) sums over all.
     """
 
     needs_target = True

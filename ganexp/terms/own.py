@@ -11,9 +11,10 @@ from ganexp.terms.base import Generated, Term
 
 
 class Commitment(Term):
-    """weight · mean ‖z − e‖² over places, z what the encoder made and e its code, a constant (van den Oord et al. 2017).
+    """weight · mean (z − e)², z what the encoder made and e its code, a constant (after van den Oord et al. 2017, equation 3).
 
-    The weight is β of equation 3.
+    The mean is over the numbers of a code too, as in the authors' code. The equation sums over them: β there is the weight
+    divided by their number, `generator.length`.
     """
 
     own = "commitment"

@@ -17,6 +17,7 @@ from ganexp.optimizers import (
     rmsprop,
     sgd,
 )
+from ganexp.optimizers.muon import orthogonalised
 from tests.composing import composed
 
 
@@ -207,6 +208,20 @@ def test_muon_turns_convolutions_and_leaves_the_rest_to_adam(layout):
         optimizer.step()
     for name, p in moved.items():
         np.testing.assert_allclose(p.detach().numpy(), theta[name], rtol=1e-9, atol=1e-12, err_msg=name)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_what_muon_makes_of_singular_values_is_as_it_says(dtype):
+    draw = np.random.default_rng(0)
+    u, v = (np.linalg.qr(draw.normal(size=(48, 48)))[0] for _ in range(2))
+    s = np.geomspace(1e-4, 1, 48)
+    s /= np.linalg.norm(s)
+    made = np.diag(u.T @ orthogonalised(torch.from_numpy(u * s @ v.T).to(dtype)).double().numpy() @ v)
+    large = s >= 0.0015
+    assert made[large].min() > 0.675
+    assert made.max() < 1.21
+    if dtype == torch.float64:  # the noise of bfloat16 is larger than what it makes of small ones
+        assert made[~large] / s[~large] == pytest.approx(467.5, abs=17.5)
 
 
 def test_muon_is_torchs_for_matrices():
