@@ -163,9 +163,7 @@ class UniformAverage(RunningAverage):
     """The mean of the weights after all iterations but the first `start` (Yazıcı et al. 2019, uniform averaging).
 
     Until then, the average is the generator as it is. All weights count alike, those of the beginning too, whose share washes
-    samples out: on digits of 16 pixels, 1,000 iterations of the default networks have an FID of 55 with `start` 0 and of 31
-    with 250, and the generator itself 38. Batch norm's statistics, which are copied, are the smaller fault: computed anew they
-    give 51 and 29.
+    samples out: docs/choices.md has figures. Batch norm's statistics, which are copied, are the smaller fault.
     """
 
     @checked

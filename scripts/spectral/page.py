@@ -14,7 +14,7 @@ from ganexp.cli.commands.pages.figures import reaches
 from ganexp.cli.commands.pages.markdown import table
 from ganexp.compare.intervals import Interval, of_mean, of_positive_mean
 from ganexp.documents import atomic_write
-from spectral.plan import REFERENCE, RULES, SETTINGS
+from spectral.plan import FIRST_SEED, REFERENCE, RULES, SETTINGS
 from spectral.verdict import Found, answer, signed
 
 PLACE = re.compile(r"(<!-- measured: spectra -->\n)(.*?)(<!-- end of measured -->)", re.DOTALL)
@@ -29,7 +29,7 @@ def section(settings: Mapping[str, Found], machine: str) -> str:
         for name, one in settings.items():
             row |= {f"{name}: predicted": _factor(one.predicted[rule]), f"{name}: reached": reached(one.figures[rule])}
         rows.append(row)
-    seeds = min(len(one.seeds) for one in settings.values())
+    seeds = range(FIRST_SEED, FIRST_SEED + min(len(one.seeds) for one in settings.values()))
     trained = "; ".join(
         f"{one.iterations} iterations on the {name} at a rate of {one.rate}, judged by the {one.unit}"
         for name, one in SETTINGS.items()
@@ -44,8 +44,8 @@ def section(settings: Mapping[str, Found], machine: str) -> str:
     shortened = ", ".join(f"`{name}` with `{typed}`" for name, typed in inner if typed)
     paragraphs = [
         answer(settings),
-        f"Every rule was trained by plain descent, which is what predictions are about, with {seeds} seeds: {trained}. Lower "
-        f"is better. The rate is the best of four for `{REFERENCE}` with another seed. A prediction is the factor that a rule "
+        "Every rule was trained by plain descent, which is what predictions are about, with the seeds "
+        f"{seeds[0]} to {seeds[-1]}: {trained}. Lower is better. The rate is the best of four for `{REFERENCE}` with seed 0. A prediction is the factor that a rule "
         f"has on the game with the eigenvalues found along the run of `{REFERENCE}`, a geometric mean over the run. "
         f"`lookahead` wraps `joint`, and `anchoring` wraps `extragradient`. To save time, some take few inner steps: "
         f"{shortened}. Intervals are of 95 %: those of correlations are over rules, by bootstrap, all others over seeds.",
