@@ -62,7 +62,9 @@ class RunEvaluator:
         self.processes = processes or Processes()
         self.machine = execution.Machine.resolved(config.device, config.precision)
         self._set_up(config)
-        dataset = with_decoder(dataset_of(choose("dataset", config.dataset), config.seed), self.machine.device)
+        chosen = choose("dataset", config.dataset)
+        with chosen.saying():
+            dataset = with_decoder(dataset_of(chosen, config.seed), self.machine.device)
         facts = facts_of(config, self.machine, self.processes.count, dataset)
         plan = plan_evaluation(chosen_of(config, "measure"), config, facts)
         if missing := plan.missing():

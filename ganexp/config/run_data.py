@@ -196,14 +196,14 @@ def looked_at_of(
     Raises:
         UserError: The held-out data cannot be read.
     """
-    others = dataset.held_out()
-    if others is None or not others.is_here:
-        log.info("The data hold out no samples, so pictures and measurements are made from sources of training.")
-    else:
-        try:
+    try:
+        others = dataset.held_out()
+        if others is None or not others.is_here:
+            log.info("The data hold out no samples, so pictures and measurements are made from sources of training.")
+        else:
             dataset, data = others, load_cached(others, default_folder(), place="streamed")
-        except OSError as error:
-            raise UserError(f"dataset: {error}.") from error
+    except OSError as error:
+        raise UserError(f"dataset: {error}.") from error
     order = torch.randperm(len(data), generator=stream(0, "sources to look at")).tolist()  # type: ignore[arg-type]
     read = _by_index(dataset, data, classes, machine)
     return LookedAt(lambda places: read([order[place] for place in places]), len(order), dataset.paired)
@@ -213,7 +213,7 @@ def _by_index(
     dataset: Dataset, data: torch.Tensor | MapStyle[torch.Tensor], classes: int, machine: execution.Machine
 ) -> Callable[[Sequence[int]], Batch]:
     """Return a function that reads samples by index, with their labels if networks read any, and with their sources."""
-    labels = dataset.labels() if classes else None
+    labels = labels_of(dataset) if classes else None
 
     def read(indices: Sequence[int]) -> Batch:
         chosen = [*indices]

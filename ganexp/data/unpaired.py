@@ -63,11 +63,15 @@ class Unpaired(Dataset):
         if (path is None) == (a is None or b is None) or (path is not None and (a or b)):
             raise ValueError("either path should be given, to folders trainA and trainB, or both a and b")
         self.rounds, self.strict = rounds, strict
-        self._read = functools.partial(folder_at, image_size=image_size, strict=strict, channels=channels)
-        self.path = None if path is None else Path(path).expanduser()
-        named = ("a", "b") if self.path is None else ("path", "path")
-        places = (a, b) if self.path is None else (self.path / "trainA", self.path / "trainB")
-        self.sets: tuple[ImageFolder, ...] = tuple(self._read(*one) for one in zip(named, map(str, places), strict=True))
+        read = functools.partial(folder_at, image_size=image_size, strict=strict, channels=channels)
+        self.sets: tuple[ImageFolder, ...]
+        self._tests: tuple[ImageFolder, ...] | None = None
+        if path is None:
+            self.sets = read("a", str(a)), read("b", str(b))
+        else:
+            trained, tests = ([Path(path).expanduser() / f"{split}{one}" for one in "AB"] for split in ("train", "test"))
+            self.sets = tuple(read("path", str(one)) for one in trained)
+            self._tests = tuple(read("path", str(one)) for one in tests if one.is_dir())
         one = self.sets[0].shape
         self.shape = self.source_shape = (2 * one[0], *one[1:])
 
@@ -86,16 +90,12 @@ class Unpaired(Dataset):
 
     def held_out(self) -> "Unpaired | None":
         """Return the held-out images of both sets, in one round."""
-        if self.path is None:
-            found = [one.held_out() for one in self.sets]
-        else:
-            places = [self.path / f"test{one}" for one in "AB"]
-            found = [self._read("path", str(one)) if one.is_dir() else None for one in places]
+        found = [one.held_out() for one in self.sets] if self._tests is None else self._tests
         sets = tuple(one for one in found if one)
         if len(sets) < 2:
             return None
         others = copy.copy(self)
-        others.sets, others.path, others.rounds = sets, None, 1
+        others.sets, others._tests, others.rounds = sets, (), 1
         return others
 
 

@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 import torch
 
-from ganexp.config.run_data import held_out_of
-from ganexp.data import CIFAR10, MNIST, SVHN, Digits, Grid, Ring, StackedMNIST
+from ganexp.config.run_data import held_out_of, looked_at_of
+from ganexp.data import CIFAR10, MNIST, SVHN, Degraded, Digits, Grid, ImageFolder, Ring, StackedMNIST
+from ganexp.facts import UserError
 from ganexp.training.execution import Machine
-from tests.data.samples import noise
+from tests.data.samples import noise, save
 from tests.data.torchvision_sets import write_idx
 
 CPU = Machine(torch.device("cpu"), "fp32")
@@ -65,3 +66,11 @@ def test_a_broken_test_part_is_done_without(both_parts, tmp_path, monkeypatch, c
     (tmp_path / "MNIST" / "raw" / "t10k-images-idx3-ubyte").write_bytes(np.ascontiguousarray(noise(4)).tobytes())
     assert held_out_of(MNIST(both_parts), 0, 8, CPU) is None
     assert "accuracy/held_out is not logged, since the held-out images cannot be read: the files of MNIST in" in caplog.text
+
+
+def test_held_out_images_of_a_class_that_is_not_trained_on_are_refused(tmp_path):
+    for name in ("train/a", "train/b", "test/a", "test/c"):
+        save(tmp_path / name / "0.png")
+    dataset = Degraded(of=ImageFolder(str(tmp_path), image_size=4), how="noisy")
+    with pytest.raises(UserError, match="class c"):
+        looked_at_of(dataset, dataset.load(), 2, CPU)

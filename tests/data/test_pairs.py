@@ -262,6 +262,11 @@ def test_what_names_no_two_sets_is_refused(tmp_path):
     two_sets(tmp_path)
     with pytest.raises(ValueError, match=r"^b should"):
         Unpaired(a=str(tmp_path / "trainA"), b=str(tmp_path / "missing"))
+    two_sets(tmp_path, names=("testA", "other"))
+    (tmp_path / "testB").mkdir()  # whose images would otherwise be missed only when they are first looked at
+    (tmp_path / "testB" / "notes.txt").touch()
+    with pytest.raises(ValueError, match=r"^path should .*testB"):
+        Unpaired(path=str(tmp_path))
 
 
 def test_pairs_torn_apart_are_sources_of_one_half_and_samples_of_the_other(tmp_path):

@@ -18,6 +18,7 @@ from ganexp.cli.launching import joined
 from ganexp.cli.naming import short
 from ganexp.cli.ready import READY
 from ganexp.config.decoders import refuse_other_than_autoencoders, show_pictures
+from ganexp.config.evaluation import labels_of
 from ganexp.config.loading import load, load_discriminator, load_pair, set_of
 from ganexp.data.feed import to_range
 from ganexp.distributed.processes import Processes
@@ -154,7 +155,7 @@ def latents(generator: Trained, options: argparse.Namespace) -> Path:
             batch = dataset.derive(Batch(to_range(images.to(generator.device), torch.float32)))
             made.append(network.latents(batch.values if batch.source is None else batch.source).cpu())
             bar.update()
-    stored = {"latents": torch.cat(made).contiguous()} | ({"labels": dataset.labels()} if dataset.classes else {})
+    stored = {"latents": torch.cat(made).contiguous()} | ({"labels": labels_of(dataset)} if dataset.classes else {})
     write_tensors(stored, path)
     scale = 1 / float(stored["latents"].double().std())
     shape = "×".join(map(str, stored["latents"].shape))
