@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
+from zlib import crc32
 
 from ganexp.printable import one_line
 
@@ -29,6 +30,11 @@ class Unwritable(OSError):
     """A file that cannot be written, which it names."""
 
 
+def unfinished_name(path: Path) -> Path:
+    """Return where this process writes a file before it is complete: beside it, with a name that is never too long."""
+    return path.with_name(f".{crc32(os.fsencode(path.name)):08x}.{os.getpid()}{UNFINISHED}")
+
+
 @contextmanager
 def atomic_write(path: Path, *, durable: bool = True) -> Iterator[IO[bytes]]:
     """Open a file to be written beside `path`; it is renamed over `path` once it is complete.
@@ -40,7 +46,7 @@ def atomic_write(path: Path, *, durable: bool = True) -> Iterator[IO[bytes]]:
     Raises:
         Unwritable: The file could not be written; what was at `path` is untouched, and nothing else is left behind.
     """
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}{UNFINISHED}")
+    unfinished = unfinished_name(path)
     try:
         unfinished.unlink(missing_ok=True)
         with unfinished.open("xb") as file:  # a new one: a link of that name would lead elsewhere
@@ -195,6 +201,5 @@ def write_document(path: Path, values: Any) -> None:
 
 def remove_unfinished(folder: Path) -> None:
     """Remove the half-written files of killed processes from a folder that no other process writes to."""
-    for pattern in (f"*{UNFINISHED}", f"*/*{UNFINISHED}"):
-        for path in folder.glob(pattern):
-            path.unlink(missing_ok=True)
+    for path in folder.rglob(f"*.[0-9]*{UNFINISHED}"):
+        path.unlink(missing_ok=True)

@@ -43,6 +43,8 @@ SUFFIXES = {"torchscript": ".ts", "torch_export": ".pt2", "onnx": ".onnx"}
 ASKED = ("features", "feature_weights", "samples", "of", "standing", "against", "device")
 PUBLISHED = ("protocol", "features", "samples", "against")
 """What a protocol sets besides the measures."""
+LARGEST_SIDE = 4096
+"""As for `dataset.image_size`."""
 NARROWEST, WIDEST = 1e-6, 0.28
 """Bounds of widths, as for `average.width`."""
 POINTS = ("ring", "grid")
@@ -223,6 +225,8 @@ def translate(options: Namespace) -> None:
         raise UserError(f"{source} does not exist: name a folder of images")
     if len(options.size or ()) > 2:
         raise UserError("--size is one number, or height and width")
+    if max(options.size or [0]) > LARGEST_SIDE:
+        raise UserError(f"--size should be at most {LARGEST_SIDE}, as for training, not {max(options.size)}")
     if output.exists() and not output.is_dir():
         raise UserError(f"{output} is a file: name a folder with --output")
     if output.resolve().is_relative_to(source.resolve()):

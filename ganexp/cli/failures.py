@@ -3,6 +3,7 @@
 Commands and scripts print the sentence as they end (`process.ending`); a run, which has a folder by then, logs it.
 """
 
+import errno
 import logging
 import sys
 import time
@@ -20,6 +21,8 @@ from ganexp.printable import one_line, printable
 
 log = logging.getLogger(__name__)
 
+OF_PLACES = (errno.ENAMETOOLONG, errno.ELOOP, errno.ENOTDIR, errno.EACCES, errno.EPERM, errno.EROFS, errno.EIO)
+"""Errors of a place that a user has named, or of the disk that it is on: wherever they are raised, they are no bug."""
 SPEAKING_S = 5
 """How long a process waits for the one that reports why all end."""
 OUT_OF_MEMORY = "Out of memory ({0}): lower batch_size, dataset.image_size or the width of a network."
@@ -59,6 +62,8 @@ def meaning(error: Exception, folder: Path | None = None) -> str | None:
     if isinstance(error, Unwritable):
         remedy = "" if ":" in str(error.strerror) else "; name another place"
         return f"{error.filename} cannot be written: {error.strerror}{remedy}."
+    if isinstance(error, OSError) and error.errno in OF_PLACES and error.filename:
+        return f"{str(error.filename)[:200]}: {error.strerror}; name another place, or change this one."
     if isinstance(error, BrokenPipeError):
         return "The output is no longer read (broken pipe); files already written are kept."
     if isinstance(error, MemoryError):
@@ -107,13 +112,15 @@ def _of_torch(error: Exception, goes_on: str) -> str | None:
     """Return the sentence for an error that cannot be raised before torch is imported."""
     import torch
 
-    from ganexp.data import DecodingError, UnlikeError
+    from ganexp.data import DecodingError, ReadingError, UnlikeError
     from ganexp.training import Diverged
 
     if isinstance(error, Diverged):
         return sentence(error)
     if isinstance(error, UnlikeError):
         return f"{error}, and begin a new run, since these were other data."
+    if isinstance(error, ReadingError):
+        return f"{error}: {goes_on} once it can."
     if isinstance(error, DecodingError):
         return f"{error}: remove or replace it, and begin a new run, since these were other data."
     if isinstance(error, torch.OutOfMemoryError):

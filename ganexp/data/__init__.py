@@ -12,7 +12,7 @@ from ganexp.data.cache import default_folder
 from ganexp.data.cache import load as load_cached
 from ganexp.data.celeba import CelebA
 from ganexp.data.dataset import Dataset
-from ganexp.data.decoding import DecodingError, UnlikeError
+from ganexp.data.decoding import DecodingError, ReadingError, UnlikeError
 from ganexp.data.degraded import Degraded
 from ganexp.data.digits import Digits
 from ganexp.data.fake import Fake
@@ -51,6 +51,7 @@ __all__ = [
     "Itself",
     "Latents",
     "Pairs",
+    "ReadingError",
     "Resident",
     "Ring",
     "Separated",

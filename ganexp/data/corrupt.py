@@ -3,7 +3,6 @@
 The cache notes which ones they are, under the name that the set has with them; they are tried again only if the set changes.
 """
 
-import errno
 import json
 import logging
 from contextlib import suppress
@@ -13,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset as MapStyle
 
-from ganexp.data.decoding import DecodingError
+from ganexp.data.decoding import DecodingError, ReadingError
 from ganexp.documents import write_document
 
 log = logging.getLogger(__name__)
@@ -51,16 +50,11 @@ class TolerantDataset(MapStyle[Tensor]):
         for index in indices:
             try:
                 images.append(self.data[index])
+            except ReadingError:  # which may not recur in the next run
+                raise
             except DecodingError as error:
-                if not _of_the_file(error.__cause__):
-                    raise
                 corrupt[index] = str(error)
         return torch.stack(images) if images else torch.empty(0, dtype=torch.uint8), corrupt
-
-
-def _of_the_file(cause: BaseException | None) -> bool:
-    """Return whether the file itself is broken; a disk, network or memory error may not recur in the next run."""
-    return not isinstance(cause, MemoryError) and getattr(cause, "errno", None) in (None, errno.EINVAL)  # at invalid offsets
 
 
 def report_skipped(where: str, images: dict[int, str], count: int) -> None:

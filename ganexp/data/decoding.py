@@ -1,5 +1,6 @@
 """From image files to tensors of one shape."""
 
+import errno
 import io
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -24,6 +25,10 @@ class DecodingError(OSError):
 
     def __init__(self, message: str) -> None:
         super().__init__(message.rstrip().rpartition("\n")[2].removeprefix(f"{__name__}.{type(self).__name__}: "))
+
+
+class ReadingError(DecodingError):
+    """The machine, its disk or its memory, is at fault that an image cannot be read, and not the file."""
 
 
 class UnlikeError(DecodingError):
@@ -79,7 +84,7 @@ def upright(path: Path, read: Callable[[Path], bytes] | None = None) -> Iterator
     """Open an image, of eight bits per channel, turned as its EXIF says; any error in the block is one of decoding it.
 
     Raises:
-        DecodingError: As `decoded`, whose arguments it has.
+        DecodingError: As `decoded`, whose arguments it has; `ReadingError`, if it is not the file that is at fault.
     """
     try:
         with Image.open(io.BytesIO(read(path)) if read else path) as image:
@@ -88,6 +93,9 @@ def upright(path: Path, read: Callable[[Path], bytes] | None = None) -> Iterator
                 ImageOps.exif_transpose(image, in_place=True)
             yield _of_eight_bits(image)
     except Exception as error:  # Pillow's errors for broken files have no common type
+        if isinstance(error, MemoryError) or getattr(error, "errno", None) not in (None, errno.EINVAL):  # at invalid offsets
+            reason = getattr(error, "strerror", None) or "not enough memory"
+            raise ReadingError(f"{printable(path)} cannot be read ({reason})") from error
         unknown = isinstance(error, UnidentifiedImageError)  # its text repeats the path, or gives a memory address
         reason = "its format is not known" if unknown else error or type(error).__name__
         raise DecodingError(f"{printable(path)} cannot be decoded as an image ({reason})") from error

@@ -3,19 +3,25 @@
 import itertools
 import os
 import zipfile
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import IO
 
 from ganexp.data.dataset import Stamp, stamp
 
 EXTENSIONS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp", ".gif")
+UNREAD = (".avif", ".heic", ".heif", ".jxl")
+"""Extensions of photographs that are not read."""
 LARGEST = 2**28
 """The most bytes of an image in an archive, which is read whole; one that claims more is skipped."""
 STEP = 2**16
 """Bytes of a file in an archive that are unpacked at a time."""
 TOO_LARGE = f"larger than {LARGEST >> 20} MiB"
 HIDDEN = "hidden or of the system"
+UNREADABLE = "unreadable folder"
+REPLACED = "replaced by a later one of its name"
 SYSTEM = {"@eadir", "#recycle", "#snapshot", "__macosx", "$recycle.bin", "system volume information", "lost+found", "thumbs.db"}
 """Folders and files that operating systems and storage devices create, in lower case."""
 
@@ -23,6 +29,58 @@ SYSTEM = {"@eadir", "#recycle", "#snapshot", "__macosx", "$recycle.bin", "system
 def is_hidden(path: PurePath | str) -> bool:
     """Return whether a file lies in a hidden or system folder, or is such a file, by its path below the folder that is read."""
     return any(part.startswith(".") or part.lower() in SYSTEM for part in PurePath(path).parts)
+
+
+@dataclass(frozen=True)
+class Listing:
+    """What a folder or archive holds, in the order of paths: every image with its stamp, and what is skipped with its kind."""
+
+    images: dict[Path, Stamp]
+    skipped: list[tuple[Path, str]]
+
+    @property
+    def lost(self) -> list[tuple[Path, str]]:
+        """What is skipped although it is an image, or may hold some."""
+        named = (*EXTENSIONS, *UNREAD)
+        return [
+            (path, kind)
+            for path, kind in self.skipped
+            if kind != HIDDEN and (kind == UNREADABLE or path.suffix.lower() in named)
+        ]
+
+
+def listed(place: "Folder | Archive") -> Listing:
+    """List a folder or archive."""
+    images, skipped = {}, []
+    for path, what in sorted(place.walk(), key=lambda one: one[0]):
+        if isinstance(what, str):
+            skipped.append((path, what))
+        else:
+            images[path] = what
+    return Listing(images, skipped)
+
+
+def counted(kinds: Iterable[str]) -> str:
+    """Return how many there are of each kind, in words: "3 .txt, 1 encrypted"."""
+    return ", ".join(f"{count} {kind}" for kind, count in Counter(kinds).most_common())
+
+
+def images_at(path: Path) -> "Folder | Archive":
+    """Open a folder or zip archive of images.
+
+    Raises:
+        ValueError: It is neither, or holds no image.
+    """
+    if not path.is_dir() and not path.is_file():
+        raise ValueError(f"path should be a folder of images or a zip archive, and {path} is neither")
+    place = Folder(path) if path.is_dir() else Archive(path)
+    if all(isinstance(what, str) for _, what in place.walk()):
+        lost = counted(kind for _, kind in listed(place).lost)
+        but = f", but {lost}" if lost else ""
+        raise ValueError(
+            f"path should be a folder of images or a zip archive, and {path} holds none of {', '.join(EXTENSIONS)}{but}"
+        )
+    return place
 
 
 class Folder:
@@ -66,7 +124,7 @@ class Folder:
                 for path in (Path(place, name) for name in names):
                     yield path, HIDDEN if is_hidden(path.name) else _stamp_or_kind(path)
         for error in unreadable:
-            yield Path(error.filename), "unreadable folder"
+            yield Path(error.filename), UNREADABLE
 
 
 class Archive:
@@ -87,7 +145,9 @@ class Archive:
             raise
         except Exception as error:  # zipfile's errors for broken archives have no common type
             raise ValueError(f"path should be a folder of images or a zip archive, and {path} is neither") from error
-        self._members = {path / _slashed(member).lstrip("/"): member for member in members}
+        named = [(path / _slashed(member).lstrip("/"), member) for member in members]
+        self._members = dict(named)  # of one name, the last, as when they are unpacked
+        self._replaced = Counter(name for name, _ in named) - Counter([*self._members])
 
     def __getstate__(self) -> dict[str, object]:
         return {**vars(self), "_opened": None}
@@ -107,6 +167,8 @@ class Archive:
                 yield path, kind_of(path) or TOO_LARGE
             else:
                 yield path, kind_of(path) or (member.file_size, member.CRC, 0)
+        for path in self._replaced.elements():
+            yield path, HIDDEN if is_hidden(path.relative_to(self.path)) else kind_of(path) or REPLACED
 
     def read(self, path: Path) -> bytes:
         """Return the content of a file.
@@ -144,7 +206,7 @@ def _stamp_or_kind(path: Path) -> Stamp | str:
     kind = kind_of(path)
     if kind:
         return kind
-    if path.is_file():
+    if os.path.isfile(path):  # no error, as of Path.is_file, for a link to a name that is too long
         return stamp(path)
     return "broken link" if path.is_symlink() else f"{path.suffix.lower()} that is no file"
 

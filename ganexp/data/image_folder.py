@@ -4,7 +4,6 @@ import copy
 import functools
 import logging
 import os
-from collections import Counter
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,7 +16,7 @@ from ganexp.data.corrupt import report_skipped
 from ganexp.data.dataset import Dataset, Size, Stamp, sides
 from ganexp.data.decoding import ImageFiles
 from ganexp.data.digest import of_files
-from ganexp.data.folder import EXTENSIONS, LARGEST, Archive, Folder
+from ganexp.data.folder import LARGEST, Listing, counted, images_at, listed
 from ganexp.data.headers import report_smaller, sample, smaller
 from ganexp.printable import printable
 from ganexp.ranges import checked
@@ -67,13 +66,7 @@ class ImageFolder(Dataset):
         self.strict = strict
         self.shape = (channels, *sides(image_size))
         self.folder = Path(os.path.expanduser(path))
-        if not self.folder.is_dir() and not self.folder.is_file():
-            raise ValueError(f"path should be a folder of images or a zip archive, and {path} is neither")
-        self.place = Folder(self.folder) if self.folder.is_dir() else Archive(self.folder)
-        if all(isinstance(found, str) for _, found in self.place.walk()):
-            raise ValueError(
-                f"path should be a folder of images or a zip archive, and {path} holds none of {', '.join(EXTENSIONS)}"
-            )
+        self.place = images_at(self.folder)
 
     def fingerprint(self) -> list[object]:
         """Return the path of the folder or archive, and the name, size and times (in an archive, checksum) of every image."""
@@ -158,26 +151,25 @@ class ImageFolder(Dataset):
         """The `dataset.json` nearest to the images, if there is one."""
         place = self._splits[self._split]
         above = (one / DOCUMENT for one in (place, *place.parents) if one.is_relative_to(self.folder))
-        return next((path for path in above if path in self._listed), None)
+        others = {path for path, _ in self._listed.skipped}
+        return next((path for path in above if path in others), None)
 
     def _named(self) -> list[tuple[str, Stamp]]:
         return [(str(path.relative_to(self.folder)), stamp) for path, stamp in self._stamps.items()]
 
     @functools.cached_property
-    def _listed(self) -> dict[Path, Stamp | str]:
-        """Every image with its stamp, and what is skipped with its kind, in the order of their paths."""
-        return dict(sorted(self.place.walk(), key=lambda one: one[0]))
+    def _listed(self) -> Listing:
+        return listed(self.place)
 
     @functools.cached_property
     def _splits(self) -> dict[str, Path]:
-        return splits_of([path for path, what in self._listed.items() if not isinstance(what, str)])
+        return splits_of(self._listed.images)
 
     @functools.cached_property
     def _stamps(self) -> dict[Path, Stamp]:
         """The images of the split, in their order."""
         place, alone = self._splits[self._split], len(self._splits) == 1
-        images = ((path, what) for path, what in self._listed.items() if not isinstance(what, str))
-        return {path: stamp for path, stamp in images if alone or path.is_relative_to(place)}
+        return {path: stamp for path, stamp in self._listed.images.items() if alone or path.is_relative_to(place)}
 
     def _report(self) -> None:
         """Report, once, files that are no images, and images that would be enlarged."""
@@ -187,11 +179,9 @@ class ImageFolder(Dataset):
         if self._split == TRAIN and len(self._splits) > 1:
             further = ", ".join(printable(one.name) for split, one in self._splits.items() if split != TRAIN)
             log.info("%s: the images in %s are taken, without those in %s.", where, self._splits[TRAIN].name, further)
-        others = {path: what for path, what in self._listed.items() if isinstance(what, str) and path != self._document}
-        skipped = Counter(others.values() if self._split == TRAIN else ())
+        skipped = [kind for path, kind in self._listed.skipped if path != self._document and self._split == TRAIN]
         if skipped:
-            kinds = ", ".join(f"{count} {kind}" for kind, count in skipped.most_common())
-            log.warning("%s: %d images are read, %d skipped (%s).", where, len(files), skipped.total(), kinds)
+            log.warning("%s: %d images are read, %d skipped (%s).", where, len(files), len(skipped), counted(skipped))
         looked_at = files if self.strict else sample(files)
         size = self.shape[1], self.shape[2]
         found = [(printable(path.relative_to(self.folder)), own) for path, own in smaller(looked_at, size, self.place.open)]

@@ -1,7 +1,8 @@
-"""Images of a folder without scaling, for evaluation."""
+"""Images of a folder without scaling, for evaluation and for translation."""
 
 import functools
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,11 @@ from torch.utils.data import Dataset as MapStyle
 from torch.utils.data import Subset
 
 from ganexp.data.cache import default_folder, load
+from ganexp.data.decoding import DecodingError, ReadingError, fitted, upright
+from ganexp.data.folder import counted, images_at, listed
 from ganexp.data.headers import size_of
 from ganexp.data.image_folder import ImageFolder
+from ganexp.facts import UserError
 from ganexp.printable import printable
 
 
@@ -49,3 +53,55 @@ def images_in(place: Path, shape: Sequence[int], most: int | None = None) -> Map
     if most is None or most >= len(data):
         return data
     return Subset(data, torch.randperm(len(data), generator=torch.Generator().manual_seed(0))[:most].tolist())
+
+
+class Pictures:
+    """The images of a folder or zip archive, at any depth, read as those of `ImageFolder`, but each in its own size.
+
+    Args:
+        path: The folder or archive.
+        channels: 3 for colour, 1 for grey.
+        size: Height and width that images are scaled to cover, and cut to in the middle; None leaves them as they are.
+
+    Raises:
+        UserError: There are no images, or two have one name.
+    """
+
+    def __init__(self, path: Path, channels: int, size: tuple[int, int] | None = None) -> None:
+        try:
+            self._place = images_at(path)
+        except ValueError as error:
+            raise UserError(str(error).removeprefix("path should be ").join(("FOLDER should be ", ""))) from error
+        self._channels, self._size = channels, size
+        listing = listed(self._place)
+        lost = listing.lost
+        self.files: dict[Path, Path] = {}
+        """Each image, by its path below the folder, which ends in .png whatever the file's own extension is."""
+        self.lost = [f"{printable(file)} ({kind})" for file, kind in lost]
+        """What cannot be read of the images, with the reason; those that cannot be decoded are added as they are met."""
+        self.others = counted((Counter(kind for _, kind in listing.skipped) - Counter(kind for _, kind in lost)).elements())
+        """What else there is, in words."""
+        for file in listing.images:
+            name = file.relative_to(path).with_suffix(".png")
+            if name in self.files:
+                raise UserError(
+                    f"{printable(self.files[name])} and {printable(file)} are both called {name}: rename one of them"
+                )
+            self.files[name] = file
+
+    def __iter__(self) -> Iterator[tuple[Path, Tensor]]:
+        """Yield the name of each and its pixels, `(C, H, W)`, uint8.
+
+        Raises:
+            ReadingError: It is not the file that is at fault.
+        """
+        for name, file in self.files.items():
+            try:
+                with upright(file, self._place.read) as image:
+                    pixels = fitted(image, (self._channels, *(self._size or (image.height, image.width))))
+            except ReadingError:
+                raise
+            except DecodingError as error:
+                self.lost.append(str(error))
+                continue
+            yield name, pixels

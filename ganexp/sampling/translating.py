@@ -1,67 +1,47 @@
 """Translates image files: each is given to a translator as a source, in its own size, and what it makes is written."""
 
+import errno
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+import os
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import numpy as np
 import torch
 from PIL import Image
 from torch import Tensor
 from torch.nn.functional import pad
 
 from ganexp.batch import Batch
-from ganexp.data.decoding import DecodingError, fitted, upright
 from ganexp.data.feed import to_range
-from ganexp.data.folder import EXTENSIONS, Archive, Folder
-from ganexp.documents import atomic_write
+from ganexp.data.unscaled import Pictures
+from ganexp.documents import atomic_write, remove_unfinished
 from ganexp.facts import UserError
 from ganexp.printable import one_line, printable
 from ganexp.sampling.files import pixels
 from ganexp.sampling.trained import Trained
 
+OF_THE_NAME = (errno.ENAMETOOLONG, errno.EILSEQ, errno.EINVAL, errno.EISDIR, errno.ENOTDIR, errno.EEXIST)
+"""Errors of writing a file that are due to its name, and not to the disk."""
 
-class Pictures:
-    """The images of a folder or zip archive, at any depth, as sources: read as those of `ImageFolder`, in their own size.
 
-    Args:
-        path: The folder or archive.
-        channels: Of a source: 3 for colour, 1 for grey.
-        size: Height and width that images are scaled to cover, and cut to in the middle; None leaves them as they are.
+def refuse_place(pictures: Pictures, folder: Path) -> None:
+    """Refuse a folder for results before anything is written there.
 
     Raises:
-        UserError: There are no images, or two would be written to one file.
+        UserError: A picture lies in it, a result would be written through a link in it, or where another one needs a folder.
     """
-
-    def __init__(self, path: Path, channels: int, size: tuple[int, int] | None = None) -> None:
-        try:
-            self._place = Folder(path) if path.is_dir() else Archive(path)
-        except ValueError as error:
-            raise UserError(str(error).removeprefix("path should be ").join(("FOLDER should be ", ""))) from error
-        self._channels, self._size = channels, size
-        self.files: dict[Path, Path] = {}
-        """Each image, by the name of what is made of it: a path below the folder, which ends in .png."""
-        self.left_out: list[str] = []
-        """A sentence for each image that could not be decoded so far."""
-        for file in sorted(file for file, what in self._place.walk() if not isinstance(what, str)):
-            name = file.relative_to(path).with_suffix(".png")
-            if name in self.files:
-                raise UserError(
-                    f"{printable(self.files[name])} and {printable(file)} would both become {name}: rename one of them"
-                )
-            self.files[name] = file
-        if not self.files:
-            raise UserError(f"{printable(path)} holds none of {', '.join(EXTENSIONS)}: name a folder of images")
-
-    def __iter__(self) -> Iterator[tuple[Path, Tensor]]:
-        """Yield the name of each and its pixels, `(C, H, W)`, uint8; images that cannot be decoded are left out, and noted."""
-        for name, file in self.files.items():
-            try:
-                with upright(file, self._place.read) as image:
-                    made = fitted(image, (self._channels, *(self._size or (image.height, image.width))))
-            except DecodingError as error:
-                self.left_out.append(str(error))
-                continue
-            yield name, made
+    own, parents = Path(os.path.realpath(folder)), {one for name in pictures.files for one in name.parents}
+    for name, file in pictures.files.items():
+        if Path(os.path.realpath(file)).is_relative_to(own):
+            raise UserError(f"{printable(file)} lies in --output {folder}: name a folder outside of the images")
+        if name in parents:
+            raise UserError(f"{printable(file)} would become {name}, which is a folder of others: rename one of them")
+    for parent in parents - {Path()}:
+        if os.path.islink(folder / parent):  # no error, as of Path.is_symlink, for a name that is too long
+            raise UserError(
+                f"{folder / parent} is a link, and leads elsewhere: remove it, or name another folder with --output"
+            )
 
 
 def translate(
@@ -72,8 +52,8 @@ def translate(
     label: int | str | None = None,
     batch_size: int = 16,
     advance: Callable[[int], object] = bool,
-) -> int:
-    """Write what a translator makes of each picture to a folder, under its name, and return how many were padded.
+) -> tuple[int, int]:
+    """Write what a translator makes of each picture to a folder, under its name.
 
     A source whose sides the network does not take is continued at the right and below by its last column and row, and what
     belongs to them is cut off again. Pictures of one size that follow each other are a batch.
@@ -81,25 +61,38 @@ def translate(
     Args:
         trained: A translator of one direction.
         pictures: The sources.
-        folder: Where to write; existing files are replaced.
+        folder: Where to write; existing files are replaced, and what a killed process has left half-written is removed.
         label: The class of all, for a conditional translator, by its number or its name.
         batch_size: How many are translated at a time, at most.
         advance: Called with how many more are done, for a progress bar.
 
+    Returns:
+        How many were written, and how many of the sources were padded. `pictures.lost` says what was not, and why.
+
     Raises:
-        UserError: The network does not take a picture of this size, or does not return images.
-        OSError: A picture cannot be read, or a file not be written.
+        UserError: As `refuse_place`; or the network does not take a picture of this size, or does not return images.
+        OSError: The disk does not read or write; what was written is kept.
     """
-    padded = 0
+    refuse_place(pictures, folder)
+    remove_unfinished(folder)
+    written = padded = 0
     for _, alike in itertools.groupby(pictures, lambda one: one[1].shape):
         while some := [*itertools.islice(alike, batch_size)]:
             names, sources = zip(*some, strict=True)
             source = to_range(torch.stack(sources).to(trained.device), trained.dtype)
             fitting = _padded(source, trained)
             padded += len(names) * (fitting.shape != source.shape)
-            _write(_made(trained, fitting, source.shape, names, label), names, folder)
+            made = _made(trained, fitting, source.shape, names, label)
+            for name, image in zip(names, pixels(made), strict=True):
+                try:
+                    _write(image, folder / name)
+                    written += 1
+                except OSError as error:
+                    if error.errno not in OF_THE_NAME:
+                        raise
+                    pictures.lost.append(f"{printable(folder / name)} cannot be written ({error.strerror})")
             advance(len(names))
-    return padded
+    return written, padded
 
 
 def _padded(source: Tensor, trained: Trained) -> Tensor:
@@ -115,6 +108,9 @@ def _made(trained: Trained, source: Tensor, shape: Sequence[int], names: Sequenc
     try:
         made = trained.generate(Batch(source, trained.labels(range(len(source)), label)))
     except RuntimeError as error:
+        if "memory" in str(error):  # of the machine, or of its GPU
+            said = f"there is not enough memory for {names[0]} and others like it, {len(names)} at once ({one_line(error)})"
+            raise UserError(f"{said}: lower --batch-size, or --size") from error
         size = f"{shape[2]}×{shape[3]}"
         said = f"{names[0]} has {size} pixels, which the network does not take ({one_line(error)})"
         raise UserError(f"{said}: say --size {' '.join(map(str, trained.source_shape[1:]))}") from error
@@ -128,9 +124,7 @@ def _made(trained: Trained, source: Tensor, shape: Sequence[int], names: Sequenc
     return made[..., :height, :width]
 
 
-def _write(made: Tensor, names: Sequence[Path], folder: Path) -> None:
-    for name, image in zip(names, pixels(made), strict=True):
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with atomic_write(path) as file:
-            Image.fromarray(image if image.shape[2] == 3 else image[..., 0]).save(file, "PNG")
+def _write(image: np.ndarray, path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with atomic_write(path) as file:
+        Image.fromarray(image if image.shape[2] == 3 else image[..., 0]).save(file, "PNG")

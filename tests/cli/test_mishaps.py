@@ -16,7 +16,7 @@ from torchvision import datasets
 
 from ganexp import build
 from ganexp.cli.failures import meaning
-from ganexp.data import DecodingError
+from ganexp.data import DecodingError, ReadingError
 from ganexp.data.vision import MNIST
 from ganexp.data.workers import loader
 from ganexp.facts import UserError
@@ -54,6 +54,8 @@ def test_a_failure_that_is_not_a_bug_is_one_sentence_with_its_remedy(tmp_path):
         "The GPU has failed (CUDA error: CUBLAS_STATUS_EXECUTION_FAILED": RuntimeError(
             "CUDA error: CUBLAS_STATUS_EXECUTION_FAILED when calling x"
         ),
+        "/a/b.png cannot be read (x): start it again": ReadingError("/a/b.png cannot be read (x)"),
+        "/a/bbb: File name too long; name another": OSError(errno.ENAMETOOLONG, "File name too long", "/a/bbb"),
         "/a/b.png cannot be decoded as an image (x): remove": DecodingError("/a/b.png cannot be decoded as an image (x)"),
     }
     for part, error in said.items():

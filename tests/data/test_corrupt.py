@@ -8,7 +8,7 @@ import pytest
 import torch
 from PIL import Image
 
-from ganexp.data import DecodingError, ImageFolder, Resident, Streamed, load_cached
+from ganexp.data import DecodingError, ImageFolder, ReadingError, Resident, Streamed, load_cached
 from ganexp.data.cache import _name
 from tests.data.samples import noise, zipped
 
@@ -125,7 +125,7 @@ def test_a_disk_or_memory_that_fails_is_not_taken_for_a_corrupt_image(cause, fol
         return original(path)
 
     monkeypatch.setattr("ganexp.data.decoding.Image.open", failing)
-    with pytest.raises(DecodingError, match=r"5\.png cannot be decoded"):
+    with pytest.raises(ReadingError, match=r"5\.png cannot be read"):
         load_cached(of(folders[0]), tmp_path / "cache")
     assert not [path for path in (tmp_path / "cache").iterdir() if path.suffix != ".lock"]
 

@@ -7,7 +7,7 @@ import shutil
 import numpy as np
 import pytest
 
-from ganexp.documents import refuse_unwritable, write_document
+from ganexp.documents import refuse_unwritable, unfinished_name, write_document
 from ganexp.logging import FolderLogger, Picture, Summary
 from ganexp.logging.layout import RunFolder
 from ganexp.logging.lock import FolderLocked, is_locked, lock, unlock
@@ -188,7 +188,7 @@ def test_a_pipe_in_the_folder_is_not_waited_for(name, tmp_path):
 
 def test_a_link_of_the_name_of_an_unfinished_file_is_not_followed(tmp_path):
     (tmp_path / "theirs").write_text("as it was")
-    (tmp_path / f".x.json.{os.getpid()}.unfinished").symlink_to(tmp_path / "theirs")
+    unfinished_name(tmp_path / "x.json").symlink_to(tmp_path / "theirs")
     write_document(tmp_path / "x.json", {})
     assert (tmp_path / "theirs").read_text() == "as it was"
     assert json.loads((tmp_path / "x.json").read_text()) == {}

@@ -7,8 +7,12 @@ import torch
 from tqdm import tqdm
 
 from ganexp.config.loading import load
+from ganexp.data.unscaled import Pictures
 from ganexp.facts import UserError
-from ganexp.sampling.translating import Pictures, translate
+from ganexp.sampling.translating import translate
+
+NAMED = 10
+"""The most images without a result that the last sentence names."""
 
 
 def main(options: argparse.Namespace) -> Path:
@@ -31,17 +35,17 @@ def main(options: argparse.Namespace) -> Path:
     pictures = Pictures(options.folder, channels, size)
     with tqdm(total=len(pictures.files), unit="image", disable=None, leave=False) as bar:
         how = {"label": options.label, "batch_size": options.batch_size, "advance": bar.update}
-        padded = translate(trained, pictures, options.output, **how)
+        written, padded = translate(trained, pictures, options.output, **how)
     folder: Path = options.output
-    for said in pictures.left_out:
-        print(f"{said}, and is left out")
-    if len(pictures.left_out) == len(pictures.files):
-        raise UserError(f"no image in {options.folder} can be decoded")
-    print(f"{len(pictures.files) - len(pictures.left_out)} images written to {folder}")
+    print(f"{written} images written to {folder}{f'; skipped: {pictures.others}' * bool(pictures.others)}")
     if padded:
         taken = f"that {trained.sides_divisible_by} divides, {max(trained.smallest_side, trained.sides_divisible_by)} or more"
         print(
             f"{padded} had sides that the network does not take ({taken}): they were padded at the right and bottom, and "
             "the results cropped"
         )
+    if pictures.lost:
+        more = len(pictures.lost) - NAMED
+        named = "; ".join(pictures.lost[:NAMED]) + f"; and {more:,} more" * (more > 0)
+        raise UserError(f"{len(pictures.lost):,} of the images in {options.folder} have no result: {named}")
     return folder

@@ -1,5 +1,6 @@
 """`ganexp translate`: what is written is what the network makes of each file, read by hand."""
 
+import errno
 import zipfile
 
 import numpy as np
@@ -8,6 +9,7 @@ import torch
 from PIL import Image
 
 import ganexp
+from ganexp.documents import unfinished_name
 from tests.calling import call
 from tests.cli.commands.translators import LARGER, SMALL, TWO_WAY, UNET
 from tests.composing import composed
@@ -119,15 +121,97 @@ def test_no_name_in_an_archive_leads_out_of_the_folder_of_results(runs, pictures
     assert written(tmp_path / "deep").keys() == {"out/absolute.png", "out/good.png"}
 
 
-def test_what_cannot_be_decoded_is_left_out_and_named(runs, pictures, tmp_path, capsys):
-    (tmp_path / "in/broken.png").write_text("no image")
-    out = call("translate", runs / "unet", tmp_path / "in", "--output", tmp_path / "out")
-    said = capsys.readouterr().out
-    assert {str(one.relative_to(out)) for one in out.rglob("*.png")} == {*pictures}
-    assert "broken.png cannot be decoded" in said
-    assert f"{len(pictures)} images written" in said
-    only = tmp_path / "only"
-    only.mkdir()
-    (only / "broken.png").write_text("no image")
-    with pytest.raises(SystemExit, match=r"no image in .*only can be decoded"):
-        call("translate", runs / "unet", only, "--output", tmp_path / "none")
+@pytest.mark.parametrize("archived", [False, True])
+def test_what_has_no_result_is_named_with_the_reason_and_ends_in_an_error(runs, pictures, tmp_path, archived, capsys):
+    place = tmp_path / "in"
+    (place / "broken.png").write_text("no image")
+    (place / "photo.HEIC").touch()
+    lost = ["broken.png cannot be decoded", "photo.HEIC (.heic)"]
+    if archived:
+        place = zipped(place)
+        with zipfile.ZipFile(place, "a") as archive:
+            with pytest.warns(UserWarning, match="Duplicate"):
+                archive.write(tmp_path / "in/a.bmp", "a.bmp")
+            archive.write(tmp_path / "in/a.bmp", "closed.bmp")
+        content = bytearray(place.read_bytes())
+        content[content.rindex(b"PK\1\2") + 8] |= 1  # as if the last one were encrypted
+        place.write_bytes(content)
+        lost += ["a.bmp (replaced by a later one of its name)", "closed.bmp (encrypted)"]
+    else:
+        (place / "gone.png").symlink_to("nowhere")
+        lost += ["gone.png (broken link)"]
+    with pytest.raises(SystemExit) as end:
+        call("translate", runs / "unet", place, "--output", tmp_path / "out")
+    assert f"{len(lost)} of the images" in end.value.code
+    assert all(one in end.value.code for one in lost)
+    assert written(tmp_path / "out").keys() == pictures.keys()
+    assert f"{len(pictures)} images written to {tmp_path / 'out'}; skipped: 1 .txt\n" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("cause", [OSError(errno.EMFILE, "Too many open files"), MemoryError()])
+def test_a_machine_that_fails_is_not_taken_for_a_broken_image(runs, pictures, tmp_path, monkeypatch, cause):
+    original = Image.open
+
+    def failing(path):
+        if path.name == "c.png":
+            raise cause
+        return original(path)
+
+    monkeypatch.setattr("ganexp.data.decoding.Image.open", failing)
+    with pytest.raises(SystemExit, match=r"c\.png cannot be read"):
+        call("translate", runs / "unet", tmp_path / "in", "--output", tmp_path / "out")
+
+
+def test_too_little_memory_is_not_taken_for_a_size_that_the_network_does_not_take(runs, pictures, tmp_path, monkeypatch):
+    def failing(*_):
+        raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes")
+
+    monkeypatch.setattr("ganexp.sampling.trained.Trained.forward", failing)
+    with pytest.raises(SystemExit, match="--batch-size"):
+        call("translate", runs / "unet", tmp_path / "in", "--output", tmp_path / "out")
+
+
+def test_names_may_be_as_long_as_a_file_system_takes_them_and_longer_ones_lose_one_result(runs, pictures, tmp_path):
+    longest = "é" * 125 + "x.png"  # 255 bytes
+    (tmp_path / "in/a.bmp").rename(tmp_path / "in" / longest)
+    call("translate", runs / "unet", tmp_path / "in", "--output", tmp_path / "out")
+    assert longest in written(tmp_path / "out")
+    archive = zipped(tmp_path / "in")
+    with zipfile.ZipFile(archive, "a") as file:
+        file.write(tmp_path / "in" / longest, "0" + longest)
+    with pytest.raises(SystemExit, match=r"1 of the images .* cannot be written"):
+        call("translate", runs / "unet", archive, "--output", tmp_path / "archived")
+    assert len(written(tmp_path / "archived")) == len(pictures)
+
+
+def test_a_folder_of_the_name_of_a_result_is_refused_and_any_other_is_read(runs, pictures, tmp_path):
+    (tmp_path / "in/deep").rename(tmp_path / "in/b.png")
+    line = ["translate", runs / "unet", tmp_path / "in", "--output", tmp_path / "out"]
+    call(*line)
+    assert "b.png/b.png" in written(tmp_path / "out")
+    (tmp_path / "in/a.bmp").rename(tmp_path / "in/b.bmp")
+    with pytest.raises(SystemExit, match=r"b\.bmp would become b\.png, which is a folder"):
+        call(*line, "--overwrite")
+
+
+def test_nothing_is_written_through_a_link_nor_read_from_where_results_go(runs, pictures, tmp_path):
+    (tmp_path / "theirs").mkdir()
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out/deep").symlink_to(tmp_path / "theirs")
+    line = ["translate", runs / "unet", tmp_path / "in", "--output", tmp_path / "out", "--overwrite"]
+    with pytest.raises(SystemExit, match="deep is a link"):
+        call(*line)
+    assert not any((tmp_path / "theirs").iterdir())
+    (tmp_path / "out/deep").unlink()
+    call(*line)
+    (tmp_path / "in/results").symlink_to(tmp_path / "out")
+    with pytest.raises(SystemExit, match=r"results/.*png lies in --output"):
+        call(*line)
+
+
+def test_what_a_killed_translation_has_left_is_removed_by_the_next(runs, pictures, tmp_path):
+    (tmp_path / "out/deep/er").mkdir(parents=True)
+    left = unfinished_name(tmp_path / "out/deep/er/a.png")
+    left.write_bytes(b"half")
+    call("translate", runs / "unet", tmp_path / "in", "--output", tmp_path / "out", "--overwrite")
+    assert not left.exists()
