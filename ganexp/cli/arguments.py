@@ -90,6 +90,7 @@ def evaluate(parser: ArgumentParser) -> None:
         ganexp evaluate run=outputs/latest --weights best --measure fid kid --samples 50000
         ganexp evaluate outputs/2026-11-21_08-00-00_multirun --features inception
         ganexp evaluate path/to/images --dataset mnist --set dataset.image_size=28
+        ganexp evaluate path/to/images --against path/to/targets --measure psnr ssim    # pairs of images with equal names
         torchrun --nproc_per_node=8 -m ganexp evaluate run=outputs/latest --device cuda    # each draws its share of the samples
 
     It prints a table, and writes evaluation.json and evaluation.html, a page that needs no other file, with samples beside the
@@ -97,7 +98,9 @@ def evaluate(parser: ArgumentParser) -> None:
     row. Several runs are ranked by the first measure, the best first, if their data, features and number of samples are the
     same; runs of a sweep are ranked by its sweep.metric, and those that differ only in the seed by their mean.
     """
-    parser.add_argument("places", nargs="+", type=_place, help="runs, checkpoints, sweeps, or with --dataset folders of images")
+    parser.add_argument(
+        "places", nargs="+", type=_place, help="runs, checkpoints, sweeps, or with --dataset or --against folders of images"
+    )
     parser.add_argument("--weights", choices=["last", "best"], default="last", help="which checkpoint of a run")
     measured = parser.add_argument_group("how, as keys below evaluation; by default as the run says")
     names = ", ".join(option_files("measure"))
@@ -119,8 +122,10 @@ def evaluate(parser: ArgumentParser) -> None:
     )
     measured.add_argument(
         "--against",
-        choices=["train", "test"],
-        help="which real samples they are compared with; the run's own choice by default",
+        type=_against,
+        metavar="{train,test,FOLDER}",
+        help="the real samples that they are compared with, the run's own choice by default; or for folders of images a folder "
+        "of what each image should be, under the same name",
     )
     measured.add_argument(
         "--features",
@@ -286,7 +291,8 @@ def translate(parser: ArgumentParser) -> None:
     small images for one that makes them larger. They are read as dataset=image_folder reads images (colour or grey as in
     training, 16 bits, transparency over white, turned as EXIF says), in a folder or zip archive, at any depth, and stay in
     their own size. U-Nets take sides that 2^depth divides, resnet_translator those that 4 divides: other images are padded at
-    the right and bottom, and the results cropped. The result of a/b.jpg is a/b.png.
+    the right and bottom, and the results cropped. The result of a/b.jpg is a/b.png. Images without a result are named with the
+    reason, and the command then ends with 1.
     """
     parser.add_argument(
         "run",
@@ -508,6 +514,10 @@ def dashboard(parser: ArgumentParser) -> None:
         "--config-dir", type=Path, action="append", default=[], help="YAML files of your own, as for training; none by default"
     )
     parser.add_argument("--print", action="store_true", help="print the view instead of saving it")
+
+
+def _against(typed: str) -> Path | str:
+    return typed if typed in ("train", "test") else Path(typed)
 
 
 def _place(typed: str) -> Path:

@@ -41,6 +41,8 @@ GOES_WITH: dict[str, Sequence[str]] = {
 SUFFIXES = {"torchscript": ".ts", "torch_export": ".pt2", "onnx": ".onnx"}
 """The suffix of an exported file, by its form; torch.export.load wants .pt2."""
 ASKED = ("features", "feature_weights", "samples", "of", "standing", "against", "device")
+OF_PAIRS = ("psnr", "ssim", "lpips")
+"""The measures of two folders; the first is taken where none is named."""
 PUBLISHED = ("protocol", "features", "samples", "against")
 """What a protocol sets besides the measures."""
 LARGEST_SIDE = 4096
@@ -64,6 +66,11 @@ def refuse(options: Namespace) -> None:
 
 def evaluate(options: Namespace) -> None:
     """Refuse results that exist already, settings that the schema refuses, and folders with nothing to measure."""
+    if isinstance(options.against, Path):
+        _two_folders(options)
+    elif options.dataset and (named := [one for one in ",".join(options.measure or []).split(",") if one in OF_PAIRS]):
+        remedy = "say --against and the folder of these images in place of --dataset"
+        raise UserError(f"--measure {named[0]} compares images with what each of them should be: {remedy}")
     for name in ("evaluation.json", "evaluation.html"):
         refuse_taken(output_of(options) / name, options.overwrite)
     if options.overrides and not options.dataset:
@@ -76,16 +83,32 @@ def evaluate(options: Namespace) -> None:
         if not Path(one).expanduser().is_file():
             raise UserError(f"--features {one} is no file: name one that is there, or a network")
     asked = asked_of(options)
-    if options.dataset or any(value is not None for value in asked.values()):
+    if of_folders(options) or any(value is not None for value in asked.values()):
         words = [f"dataset={options.dataset}", *options.overrides] if options.dataset else []
         parse(evaluated(plain(compose(*words, config_dir=options.config_dir)), asked))
     found = options.places
-    if not options.dataset:
+    if not of_folders(options):
         found = [path for place in options.places for path in checkpoints_of(place, options.weights)]
     for place in options.places:
         _refuse_missing(place)
     if not any(path.exists() for path in found):
         _refuse_missing(found[0])
+
+
+def _two_folders(options: Namespace) -> None:
+    """Refuse a second folder that is not there, and options that are for data sets and runs."""
+    if not options.against.exists():
+        raise UserError(f"--against should be train, test, or a folder of images, and there is no folder {options.against}")
+    untouched = parser().parse_args(["evaluate", "FOLDER"])
+    for key in ("dataset", "overrides", "weights", "protocol", "nearest", "decode", *ASKED):
+        if key not in ("against", "device") and getattr(options, key) != getattr(untouched, key):
+            option = {"overrides": "set"}.get(key, key).replace("_", "-")
+            raise UserError(f"--{option} does not go with --against and a folder: its images are compared by their names")
+
+
+def of_folders(options: Namespace) -> bool:
+    """Return whether folders of images are evaluated, and not runs."""
+    return bool(options.dataset) or isinstance(options.against, Path)
 
 
 def output_of(options: Namespace) -> Path:
@@ -94,7 +117,7 @@ def output_of(options: Namespace) -> Path:
     if options.output:
         folder: Path = options.output
         return folder
-    if options.dataset:
+    if of_folders(options):
         return first.resolve().parent / f"{first.resolve().name}_evaluation"
     return _inside(first, "evaluation")
 
@@ -102,6 +125,8 @@ def output_of(options: Namespace) -> Path:
 def asked_of(options: Namespace) -> dict[str, Any]:
     """Return the settings of the evaluation that replace a run's own; a setting of None keeps the run's."""
     asked = {key: getattr(options, key) for key in ASKED}
+    if isinstance(options.against, Path):
+        asked["against"] = None
     if not options.measure and not options.protocol:
         return asked
     names, settings = ([one for one in options.measure or () if ("=" in one) is such] for such in (False, True))

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 from torch.utils.data import Dataset as MapStyle
 
@@ -22,11 +23,16 @@ from ganexp.config.run_data import looked_at_of, reals_of
 from ganexp.config.schema import Config
 from ganexp.config.targets import Trust
 from ganexp.config.untrusted import checked
+from ganexp.data import Dataset
+from ganexp.data.feed import to_range
+from ganexp.data.unscaled import Pictures
 from ganexp.distributed.processes import Processes
-from ganexp.evaluation import real_batches
+from ganexp.evaluation import Evaluator, Raw, real_batches
+from ganexp.evaluation.measures.pairs import PairMeasure
 from ganexp.evaluation.nearest import nearest
-from ganexp.facts import UserError
+from ganexp.facts import Facts, UserError
 from ganexp.instruments.scalar import Scalar
+from ganexp.printable import printable
 from ganexp.prior import Prior
 from ganexp.training import CheckpointError, checkpoint, execution
 
@@ -145,6 +151,58 @@ class RunEvaluator:
 
     def _result(self, figures: dict[str, float], samples: Tensor) -> EvaluationResult:
         return EvaluationResult(figures, dict(self.evaluator.keys), self.dataset, self.data, samples)
+
+
+def evaluate_pairs(config: Config, place: Path, targets: Path) -> EvaluationResult:
+    """Compare the images of a folder or zip archive with those of the same names in another one, each pair in its own size.
+
+    Args:
+        config: Its measures are measures of pairs.
+        place: The images.
+        targets: What they should be. A name is the path below the folder or archive, without its extension.
+
+    Raises:
+        UserError: A measure is not of pairs or cannot be computed, an image has no partner of its name or size, or cannot
+            be read.
+    """
+    machine = execution.Machine.resolved(config.device, config.precision)
+    choices = {one.key.partition(".")[2]: one for one in chosen_of(config, "measure")}
+    measures = {name: choice.make() for name, choice in choices.items()}
+    for name, measure in measures.items():
+        if not isinstance(measure, PairMeasure):
+            sets = f"--dataset image_folder --set dataset.path={targets}"
+            raise UserError(f"measure.{name} compares sets, and not images of one name: say {sets} for it")
+    sides = [Pictures(one, 3) for one in (place, targets)]
+    for one, other in zip(sides, sides[::-1], strict=True):
+        one.refuse_lost()
+        if lone := sorted(one.files.keys() - other.files.keys()):
+            file, count = printable(one.files[lone[0]]), f"{len(lone):,} of the {len(one.files):,}"
+            raise UserError(f"{file} has no image of its name in {printable(other.path)}, as {count} have not: remove those")
+    asked: set[tuple[int, ...]] = set()
+
+    def pairs() -> Iterator[Batch]:
+        for name in sides[0].files:
+            pair = [to_range(one[name][None].to(machine.device), machine.dtype) for one in sides]
+            shape, shape_of_target = (tuple(one.shape[1:]) for one in pair)
+            if shape != shape_of_target:
+                said = ["×".join(map(str, one[1:])) for one in (shape, shape_of_target)]
+                raise UserError(
+                    f"{printable(sides[0].files[name])} has {said[0]} pixels, and its target {said[1]}: scale one of them"
+                )
+            if shape not in asked:
+                asked.add(shape)
+                like = Dataset()
+                like.shape = like.source_shape = shape
+                for one, choice in choices.items():
+                    choice.ask(measures[one].check, Facts(shape=shape, dataset=like))
+            yield Batch(pair[0], target=pair[1])
+
+    evaluator = Evaluator(measures, Raw((3, 1, 1)), samples=len(sides[0].files))
+    try:
+        figures = evaluator(pairs())
+    except OSError as error:
+        raise UserError(str(error)) from error
+    return EvaluationResult(figures, dict(evaluator.keys), targets.name, f"pairs with {targets.resolve()}", torch.empty(0))
 
 
 def config_of(path: Path, asked: dict[str, Any], *, trust: Trust = (), decode: str | None = None) -> tuple[Config, int]:

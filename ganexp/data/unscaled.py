@@ -12,6 +12,7 @@ from torch.utils.data import Dataset as MapStyle
 from torch.utils.data import Subset
 
 from ganexp.data.cache import default_folder, load
+from ganexp.data.corrupt import NAMED
 from ganexp.data.decoding import DecodingError, ReadingError, fitted, upright
 from ganexp.data.folder import counted, images_at, listed
 from ganexp.data.headers import size_of
@@ -72,7 +73,7 @@ class Pictures:
             self._place = images_at(path)
         except ValueError as error:
             raise UserError(str(error).removeprefix("path should be ").join(("FOLDER should be ", ""))) from error
-        self._channels, self._size = channels, size
+        self.path, self._channels, self._size = path, channels, size
         listing = listed(self._place)
         lost = listing.lost
         self.files: dict[Path, Path] = {}
@@ -89,19 +90,36 @@ class Pictures:
                 )
             self.files[name] = file
 
-    def __iter__(self) -> Iterator[tuple[Path, Tensor]]:
-        """Yield the name of each and its pixels, `(C, H, W)`, uint8.
+    def __getitem__(self, name: Path) -> Tensor:
+        """Return the pixels of an image by its name, `(C, H, W)`, uint8.
 
         Raises:
-            ReadingError: It is not the file that is at fault.
+            DecodingError: It cannot be read.
         """
-        for name, file in self.files.items():
+        with upright(self.files[name], self._place.read) as image:
+            return fitted(image, (self._channels, *(self._size or (image.height, image.width))))
+
+    def __iter__(self) -> Iterator[tuple[Path, Tensor]]:
+        """Yield the name of each and its pixels.
+
+        Raises:
+            ReadingError: It is not the file that is at fault that one cannot be read.
+        """
+        for name in self.files:
             try:
-                with upright(file, self._place.read) as image:
-                    pixels = fitted(image, (self._channels, *(self._size or (image.height, image.width))))
+                yield name, self[name]
             except ReadingError:
                 raise
             except DecodingError as error:
                 self.lost.append(str(error))
-                continue
-            yield name, pixels
+
+    def refuse_lost(self) -> None:
+        """End where there are images that could not be used.
+
+        Raises:
+            UserError: There are some; the message names the first.
+        """
+        if self.lost:
+            more = len(self.lost) - NAMED
+            named = "; ".join(self.lost[:NAMED]) + f"; and {more:,} more" * (more > 0)
+            raise UserError(f"{len(self.lost):,} of the images in {printable(self.path)} are left out: {named}")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import torch
 
-from ganexp.cli.beforehand import asked_of, checkpoints_of, output_of
+from ganexp.cli.beforehand import OF_PAIRS, asked_of, checkpoints_of, of_folders, output_of
 from ganexp.cli.commands.evaluating import tables
 from ganexp.cli.commands.evaluating.page import Beside, page
 from ganexp.cli.commands.evaluating.tables import Entry
@@ -19,7 +19,7 @@ from ganexp.cli.composing import compose
 from ganexp.cli.launching import joined
 from ganexp.cli.sweeping import Results, Sweep
 from ganexp.config.choices import choose
-from ganexp.config.evaluator import RunEvaluator, config_of
+from ganexp.config.evaluator import RunEvaluator, config_of, evaluate_pairs
 from ganexp.config.parsing import parse
 from ganexp.config.plain import evaluated, flat, plain
 from ganexp.config.schema import Config
@@ -41,9 +41,10 @@ def main(options: argparse.Namespace) -> Path:
     """Measure, print a table, and write two files; return the path of the page."""
     output = output_of(options)
     with joined() as processes:
-        if processes.count > 1 and options.dataset:
+        folders = of_folders(options)
+        if processes.count > 1 and folders:
             raise UserError("folders of images are evaluated by one process: start it without torchrun")
-        entries = _of_images(options) if options.dataset else _of_runs(options, processes)
+        entries = _of_images(options) if folders else _of_runs(options, processes)
         processes.close()
     if not processes.is_main:
         return output / "evaluation.html"
@@ -53,7 +54,7 @@ def main(options: argparse.Namespace) -> Path:
     sweep = Sweep.find(options.places[0]) if len(options.places) == 1 else None
     order = tables.ranked(entries, *((sweep.metric, sweep.direction) if sweep else ()))
     print(tables.terminal(order, shutil.get_terminal_size((80, 24)).columns), end="\n\n")
-    runs = [] if options.dataset else [reading.read(RunFolder.of_checkpoint(entry.path.resolve()).path) for entry in entries]
+    runs = [] if folders else [reading.read(RunFolder.of_checkpoint(entry.path.resolve()).path) for entry in entries]
     told = options.places[0].resolve().name if len(options.places) == 1 else f"{len(entries)} evaluations"
     title = headings.heading(runs, told) if runs else told
     written = page(title, order, _beside(order.entries, options.nearest), headings.section(runs))
@@ -101,10 +102,19 @@ def _seed_of_data(config: Config) -> int | None:
 
 
 def _of_images(options: argparse.Namespace) -> list[Entry]:
-    """Evaluate folders of images, each against the same data set."""
-    values = plain(compose(f"dataset={options.dataset}", *options.overrides, config_dir=options.config_dir))
+    """Evaluate folders of images, each against the same data set, or against the images of its names in another folder."""
+    words = [f"dataset={options.dataset}", *options.overrides] if options.dataset else [f"measure=[{OF_PAIRS[0]}]"]
+    values = plain(compose(*words, config_dir=options.config_dir))
     asked = asked_of(options)
     entries = [Entry(str(place), place) for place in options.places]
+    if not options.dataset:
+        config = parse(evaluated(values, asked))
+        for entry in entries:
+            try:
+                entry.result = evaluate_pairs(config, entry.path, options.against)
+            except UserError as error:
+                entry.problem = str(error).rstrip(".")
+        return entries
     dataset = choose("dataset", parse(values).dataset).make()
     if not dataset.bounded:
         raise UserError(f"--dataset {options.dataset} has latents, and folders hold images: name the set of the images")

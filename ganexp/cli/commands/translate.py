@@ -11,9 +11,6 @@ from ganexp.data.unscaled import Pictures
 from ganexp.facts import UserError
 from ganexp.sampling.translating import translate
 
-NAMED = 10
-"""The most images without a result that the last sentence names."""
-
 
 def main(options: argparse.Namespace) -> Path:
     """Translate, and return the folder of the results."""
@@ -44,8 +41,5 @@ def main(options: argparse.Namespace) -> Path:
             f"{padded} had sides that the network does not take ({taken}): they were padded at the right and bottom, and "
             "the results cropped"
         )
-    if pictures.lost:
-        more = len(pictures.lost) - NAMED
-        named = "; ".join(pictures.lost[:NAMED]) + f"; and {more:,} more" * (more > 0)
-        raise UserError(f"{len(pictures.lost):,} of the images in {options.folder} have no result: {named}")
+    pictures.refuse_lost()
     return folder

@@ -21,6 +21,7 @@ from ganexp.config.plain import plain
 from ganexp.data import Dataset, Digits
 from tests.calling import call
 from tests.composing import composed
+from tests.data.samples import zipped
 
 FAST = ("device=cpu", "log_every=100", "sample_every=0", "logger=[]", "batch_size=8", "threads=1")
 RING = (*FAST, "experiment=ring", "iterations=6", "dataset.n=500", "generator.width=8", "discriminator.width=8")
@@ -212,6 +213,50 @@ def test_real_images_in_a_folder_are_found_among_the_data(tmp_path):
     assert re.search(
         r"nearest one is at distances of 0 to \d(\.\d+)?e-\d+|nearest one is at distances of 0 to 0", page.read_text()
     )
+
+
+@pytest.fixture
+def pairs(tmp_path):
+    """Write two folders of noisy images of several sizes with equal names, and return them, `(H, W, C)`, in pairs."""
+    rng, found = np.random.default_rng(0), []
+    for i, sides in enumerate([(16, 16), (20, 31), (40, 33)]):
+        target = rng.integers(0, 256, (*sides, 3), np.uint8)
+        made = np.clip(target + rng.integers(-9, 10, target.shape), 0, 255).astype(np.uint8)
+        for name, image in (("made/deep", made), ("targets/deep", target)):
+            (tmp_path / name).mkdir(parents=True, exist_ok=True)
+            Image.fromarray(image).save(tmp_path / name / f"{i}.{'bmp' if name == 'made/deep' else 'png'}")
+        found.append((made.astype(float), target.astype(float)))
+    return found
+
+
+def test_images_of_two_folders_are_compared_by_their_names_each_pair_in_its_size(pairs, tmp_path):
+    expected = np.mean([10 * np.log10(255**2 / np.square(made - target).mean()) for made, target in pairs])
+    archive = zipped(tmp_path / "targets")
+    for against in (tmp_path / "targets", archive):
+        _, found, document = evaluated(
+            tmp_path / "made", tmp_path / "targets", "--against", against, "--measure", "psnr,ssim", "--overwrite"
+        )
+        assert values(found[str(tmp_path / "made")])["eval/psnr"] == pytest.approx(expected)
+        assert values(found[str(tmp_path / "targets")])["eval/ssim"] == pytest.approx(1)
+        assert "highest first" in document["ranking"]
+    assert "3 samples" in found[str(tmp_path / "made")]["figures"]["eval/psnr"]["meaning"]
+    _, found, _ = evaluated(tmp_path / "made", "--against", archive, "--output", tmp_path / "out")
+    assert [*values(found[str(tmp_path / "made")])] == ["eval/psnr"]
+
+
+def test_two_folders_that_are_no_pairs_are_refused(pairs, tmp_path):
+    line = (tmp_path / "made", "--against", tmp_path / "targets")
+    assert "--set dataset.path=" in refused(*line, "--measure", "fid")
+    assert "measure.lpips" in refused(*line, "--measure", "lpips")
+    Image.new("RGB", (3, 16)).save(tmp_path / "made/deep/0.bmp")
+    assert "0.bmp has 16×3 pixels, and its target 16×16" in refused(*line)
+    (tmp_path / "made/deep/0.bmp").write_bytes(b"no image")
+    assert "0.bmp cannot be decoded" in refused(*line)
+    (tmp_path / "made/deep/0.bmp").rename(tmp_path / "made/deep/0.heic")
+    assert "0.heic (.heic)" in refused(*line)
+    (tmp_path / "made/deep/0.heic").unlink()
+    assert "0.png has no image of its name" in refused(*line)
+    assert not (tmp_path / "made_evaluation").exists()
 
 
 def test_a_protocol_is_followed_but_for_what_is_typed(runs, tmp_path):

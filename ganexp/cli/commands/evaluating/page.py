@@ -47,7 +47,7 @@ def page(title: str, order: Order, beside: Sequence[Beside | None], settings: st
         _table(entries),
         f'<ul class="note">{notes}</ul>',
         *pictured,
-        f'<p class="note">{left} more are not pictured.</p>' if left else "",
+        f'<p class="note">{left} more are not pictured.</p>' if left and pictured else "",
     ]
     return html.page(title, "\n".join(body))
 
