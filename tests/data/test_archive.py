@@ -72,6 +72,7 @@ def test_every_process_opens_the_archive_for_itself(both):
 def test_what_is_no_image_is_skipped_and_counted(tmp_path, caplog):
     with zipfile.ZipFile(tmp_path / "images.zip", "w") as archive:
         archive.mkdir("sub")
+        archive.writestr("sub/1.png", b"which the next one would replace if they were unpacked")
         for name in ("/sub/1.png", "./sub//2.png"):  # names as careless tools write them
             archive.writestr(name, png(noise(4, 4, 3)))
         archive.writestr("__MACOSX/sub/._1.png", b"of the file's icon")
@@ -88,8 +89,8 @@ def test_what_is_no_image_is_skipped_and_counted(tmp_path, caplog):
         "images.zip/sub/2.png",
     ]
     (said,) = [record.getMessage() for record in caplog.records]
-    assert ": 2 images are read, 3 skipped (" in said
-    for kind in ("1 .txt", "1 encrypted", "1 hidden"):
+    assert ": 2 images are read, 4 skipped (" in said
+    for kind in ("1 .txt", "1 encrypted", "1 hidden", "1 replaced"):
         assert kind in said
 
 

@@ -18,8 +18,10 @@ from ganexp import build, load
 from ganexp.batch import Batch
 from ganexp.config.check import check
 from ganexp.config.decoders import show_pictures, with_decoder
-from ganexp.config.evaluator import config_of
+from ganexp.config.evaluator import RunEvaluator, config_of
 from ganexp.config.loading import set_of
+from ganexp.config.parsing import parse
+from ganexp.config.plain import plain
 from ganexp.config.untrusted import checked, is_typed_again
 from ganexp.data import Latents, default_folder, load_cached
 from ganexp.facts import Facts, Misfit, UserError
@@ -246,6 +248,8 @@ def test_decoders_that_are_none_or_of_other_latents_are_refused(path, exported, 
     words = ["dataset=latents", f"dataset.path={other}", f"dataset.decode={tmp_path / decode}", "generator=mlp"]
     with pytest.raises(UserError, match=r"dataset=latents has decode.*dataset\.decode=null"):
         check(composed(*words, "discriminator=mlp", "logger=[]"))
+    with pytest.raises(UserError, match=r"dataset=latents has decode.*dataset\.decode=null"):
+        RunEvaluator(parse(plain(composed(*words, "discriminator=mlp", "logger=[]"))))
 
 
 AUTOENCODER = [
