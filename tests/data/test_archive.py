@@ -2,6 +2,7 @@
 
 import os
 import pickle
+import time
 import tracemalloc
 import zipfile
 from pathlib import Path
@@ -187,3 +188,20 @@ def test_a_file_that_is_no_archive_or_holds_no_images_is_refused(content, tmp_pa
     Path(tmp_path / "images.zip").write_bytes(content)
     with pytest.raises(ValueError, match=r"^path should be .*\.zip (is neither|holds none)"):
         ImageFolder(str(tmp_path / "images.zip"))
+
+
+def test_a_member_is_unpacked_once_however_it_is_read(tmp_path):
+    content = noise(1000).tobytes() + bytes(2**26)
+    with zipfile.ZipFile(tmp_path / "images.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("1.png", content)
+    place, began = Archive(tmp_path / "images.zip"), time.process_time()
+    (path,) = (path for path, _ in place.walk())
+    assert place.read(path) == content
+    with place.open(path) as file:
+        for _ in range(100):  # as a TIFF's header may jump
+            file.seek(-8, os.SEEK_END)
+            assert file.read() == bytes(8)
+            file.seek(10)
+            assert file.read(990) == content[10:1000]
+            assert file.tell() == 1000
+    assert time.process_time() - began < 5  # a copy of all, or all unpacked again, at each step takes 15 s and more
