@@ -15,6 +15,9 @@ from torch.utils.data import Dataset as MapStyle
 
 from ganexp.printable import printable
 
+Part = tuple[tuple[int, int], tuple[float, float, float, float]]
+"""Width and height of an image, and left, top, right and bottom of a part of it, in its pixels."""
+
 
 class DecodingError(OSError):
     """An image cannot be decoded; the message is one sentence that names the file.
@@ -101,12 +104,44 @@ def upright(path: Path, read: Callable[[Path], bytes] | None = None) -> Iterator
         raise DecodingError(f"{printable(path)} cannot be decoded as an image ({reason})") from error
 
 
-def fitted(image: Image.Image, shape: tuple[int, ...]) -> Tensor:
-    """Return the middle of an image, `(C, H, W)`, uint8, scaled to cover height and width."""
+def fitted(image: Image.Image, shape: tuple[int, ...], part: Part | None = None) -> Tensor:
+    """Return a part of an image, by default its middle, `(C, H, W)`, uint8, scaled to height and width.
+
+    To within one level of 255, the middle is that of torchvision's `Resize` and `CenterCrop`, which would first scale the whole
+    image: gigabytes, for one that is very long and one pixel wide. Only the part that is kept is processed.
+
+    Args:
+        image: The image.
+        shape: The shape of the result: 3 channels for colour, 1 for grey.
+        part: As `middle_of` another image of the same view, perhaps in another resolution, of which the same part is taken.
+    """
     channels, height, width = shape
-    middle = _middle(image, height, width)
-    pixels = np.array(middle if channels == 3 else middle.convert("L"))
+    (whole_width, whole_height), box = part or middle_of(image.size, height, width)
+    left, right, first, last = _along(image.width, width, box[0::2], image.width / whole_width)
+    top, bottom, upper, lower = _along(image.height, height, box[1::2], image.height / whole_height)
+    kept = _over_white(image.crop((first, upper, last, lower)))
+    made = kept.resize((width, height), Image.Resampling.BILINEAR, (left - first, top - upper, right - first, bottom - upper))
+    pixels = np.array(made if channels == 3 else made.convert("L"))
     return torch.from_numpy(pixels.reshape(height, width, channels)).permute(2, 0, 1)
+
+
+def middle_of(size: tuple[int, int], height: int, width: int) -> Part:
+    """Return the part of an image, given by its width and height, that remains when it is scaled to cover height and width."""
+    wide = size[0] * height > size[1] * width  # something is cut off at the left and the right
+    long, short = size if wide else size[::-1]
+    along, across = (width, height) if wide else (height, width)
+    scaled = across * long // short
+    scale = long / scaled
+    begin = round((scaled - along) / 2)
+    first, last = begin * scale, min((begin + along) * scale, long)
+    return size, (first, 0, last, short) if wide else (0, first, short, last)
+
+
+def _along(side: int, pixels: int, ends: Sequence[float], scale: float) -> tuple[float, float, int, int]:
+    """Return both ends of a part along one side, scaled, and the first and last pixels that the filter reaches there."""
+    first, last = ends[0] * scale, min(ends[1] * scale, side)
+    support = math.ceil(max((last - first) / pixels, 1)) + 1
+    return first, last, max(0, math.floor(first) - support), min(side, math.ceil(last) + support)
 
 
 def _of_eight_bits(image: Image.Image) -> Image.Image:
@@ -125,29 +160,6 @@ def _of_eight_bits(image: Image.Image) -> Image.Image:
     if isinstance(clear := image.info.get("transparency"), int):
         eight[values == clear] = 255  # over white, as other transparent pixels
     return Image.fromarray(eight)
-
-
-def _middle(image: Image.Image, height: int, width: int) -> Image.Image:
-    """Scale an image to cover height and width, and cut out the middle, in RGB, processing only the part that is kept.
-
-    To within one level of 255, the result is that of torchvision's `Resize` and `CenterCrop`, which would first scale the
-    whole image: gigabytes, for one that is very long and one pixel wide.
-    """
-    wide = image.width * height > image.height * width  # something is cut off at the left and the right
-    long, short = image.size if wide else image.size[::-1]
-    along, across = (width, height) if wide else (height, width)
-    scaled = across * long // short
-    scale = long / scaled
-    begin = round((scaled - along) / 2)
-    left, right = begin * scale, min((begin + along) * scale, long)
-    support = math.ceil(max(scale, 1)) + 1  # how far beyond the middle the filter reaches
-    first, last = max(0, math.floor(left) - support), min(long, math.ceil(right) + support)
-    box: tuple[float, float, float, float] = (left - first, 0, right - first, short)
-    if wide:
-        image = image.crop((first, 0, last, short))
-    else:
-        image, box = image.crop((0, first, short, last)), (box[1], box[0], box[3], box[2])
-    return _over_white(image).resize((width, height), Image.Resampling.BILINEAR, box)
 
 
 def _over_white(image: Image.Image) -> Image.Image:

@@ -90,8 +90,8 @@ class Degraded(Derived):
 
     def _masked(self, x: Tensor) -> Tensor:
         source = x.clone()
-        first, last = ([round(side * (1 + sign * self.hole) / 2) for side in x.shape[2:]] for sign in (-1, 1))
-        source[..., first[0] : last[0], first[1] : last[1]] = 0
+        top, left = (round(side * (1 - self.hole) / 2) for side in x.shape[2:])
+        source[..., top : x.shape[2] - top, left : x.shape[3] - left] = 0
         return source
 
     def _noisy(self, x: Tensor) -> Tensor:

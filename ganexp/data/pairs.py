@@ -15,7 +15,7 @@ from ganexp.batch import Batch
 from ganexp.data.arrangement import top_of
 from ganexp.data.corrupt import report_skipped
 from ganexp.data.dataset import Dataset, Size, sides
-from ganexp.data.decoding import UnlikeError, fitted, upright
+from ganexp.data.decoding import UnlikeError, fitted, middle_of, upright
 from ganexp.data.derived import Derived, HoldOut
 from ganexp.data.image_folder import ImageFolder
 from ganexp.printable import printable
@@ -26,8 +26,9 @@ class Pairs(Derived):
     """Images, each with a source from a file: two folders with equal names, or pictures that hold both as their halves.
 
     In folders, a source and its sample have the same path below the first folder that holds several things, apart from the
-    extension. Both are read, turned, resized and cropped as in `ImageFolder`, which also says what is held out; since both
-    are cropped around the centre, they must be of the same proportions. Where images are mirrored, a pair is mirrored together.
+    extension. Both are read and turned as in `ImageFolder`, which also says what is held out. A sample is resized and cropped as
+    there, and of its source the same part is taken, whatever the resolution of each; so both must be of the same proportions.
+    Where images are mirrored, a pair is mirrored together.
 
     Args:
         path: A folder or zip archive of pictures that hold both halves, side by side; or `sources` and `targets`.
@@ -97,7 +98,7 @@ class _Stacks(Dataset):
         )
 
     def fingerprint(self) -> Any:
-        return [*(one.fingerprint() for one in self.folders), self.shapes, self.swapped, [*self._files]]
+        return ["one part", *(one.fingerprint() for one in self.folders), self.shapes, self.swapped, [*self._files]]
 
     def digest(self) -> str:
         return "-".join([*(one.digest() for one in self.folders), str(len(self._files))])
@@ -161,17 +162,22 @@ class _Pictures(MapStyle[Tensor]):
         with upright(path, self.read[0]) as image:
             middle = image.width // 2
             halves = [image.crop((left, 0, left + middle, image.height)) for left in (0, middle)]
-            yield from map(fitted, halves[::-1] if self.swapped else halves, self.shapes)
+            part = middle_of(halves[0].size, *self.shapes[1][1:])
+            for half, shape in zip(halves[::-1] if self.swapped else halves, self.shapes, strict=True):
+                yield fitted(half, shape, part)
 
     def _both(self, files: tuple[Path, ...]) -> Iterator[Tensor]:
-        found = []
-        for path, read, shape in zip(files, self.read, self.shapes, strict=True):
-            with upright(path, read) as image:
-                yield fitted(image, shape)
-                found.append(image.size)
-        (width, height), (other_width, other_height) = found
-        if abs(width * other_height - other_width * height) > max(width, height, other_width, other_height):
-            said = f"{printable(files[0])} has {width}×{height} pixels, and its target {other_width}×{other_height}"
+        (of_source, of_sample), (source_shape, shape) = self.read, self.shapes
+        with upright(files[1], of_sample) as image:
+            width, height = image.size
+            part = middle_of(image.size, *shape[1:])
+            sample = fitted(image, shape, part)
+        with upright(files[0], of_source) as image:
+            own_width, own_height = image.size
+            yield fitted(image, source_shape, part)
+        yield sample
+        if abs(own_width * height - width * own_height) > max(own_width, own_height, width, height):
+            said = f"{printable(files[0])} has {own_width}×{own_height} pixels, and its target {width}×{height}"
             raise UnlikeError(f"{said}: cut both to the same part of the picture")
 
 

@@ -87,6 +87,13 @@ def test_the_middle_is_masked(hole, rows, columns):
     np.testing.assert_array_equal(source("masked", hole=hole), wanted)
 
 
+def test_the_middle_of_odd_sides_is_symmetric():
+    x = torch.ones(1, 1, 5, 7)
+    made = Degraded(of=Fake(image_size=8), how="masked", hole=0.4).derive(Batch(x)).source
+    assert torch.equal(made, made.flip(2, 3))
+    assert 0 < made.sum() < x.sum()
+
+
 def test_noise_is_gaussian_and_independent():
     """Of 3456 numbers, means, variances, fourth moments and correlations to four standard errors."""
     unit = (source("noisy", noise=0.3) - X.numpy()) / 0.3

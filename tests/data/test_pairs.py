@@ -94,6 +94,36 @@ def test_smaller_sources_are_kept_pixel_by_pixel(tmp_path):
     assert (dataset.source_shape, dataset.shape) == ((3, 4, 8), (3, 8, 16))
 
 
+def view(height, width):
+    """Return a picture in this many pixels, each of which says where it lies: red from left to right, green downwards."""
+    v, u = np.meshgrid((np.arange(height) + 0.5) / height, (np.arange(width) + 0.5) / width, indexing="ij")
+    return np.rint(255 * np.stack([u, v, u], 2)).astype(np.uint8)
+
+
+def assert_same_places(source, sample, step):
+    """Compare a source with the means of its sample, which symmetric filters do not move, but for the border and rounding."""
+    means = sample.reshape(len(source), step, -1, step, 3).mean((1, 3))
+    apart = (source - means)[1:-1, 1:-1]
+    assert np.abs(apart).max() <= 1
+    assert np.abs(apart.mean((0, 1))).max() < 0.75  # a pixel of a sample is 2.5 levels or more
+
+
+@pytest.mark.parametrize("size", [(256, 256), (333, 500), (500, 333), (330, 1000), (403, 410), (1031, 300)])
+@pytest.mark.parametrize("image_size", [(64, 64), (64, 96), (96, 64), (60, 44)])
+def test_a_smaller_source_shows_the_same_part_of_the_picture(size, image_size, tmp_path):
+    save(tmp_path / "targets" / "0.png", view(*size))
+    save(tmp_path / "sources" / "0.png", view(*(round(side / 4) for side in size)))
+    dataset = of_folders(tmp_path, image_size=image_size, source_size=tuple(side // 4 for side in image_size))
+    (source,), (sample,) = made(dataset)
+    assert_same_places(source, sample, 4)
+
+
+def test_halves_show_the_same_part_whatever_their_size(tmp_path):
+    save(tmp_path / "pictures" / "0.png", np.concatenate([view(333, 501)] * 2, 1))
+    (source,), (sample,) = made(Pairs(path=str(tmp_path / "pictures"), image_size=64, source_size=16))
+    assert_same_places(source, sample, 4)
+
+
 def test_sources_may_be_grey_or_deep_or_have_an_alpha_channel(tmp_path):
     deep = np.linspace(0, 65535, 64).reshape(8, 8).astype(np.uint16)
     clear = np.zeros((8, 8, 4), np.uint8)
