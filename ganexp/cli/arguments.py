@@ -289,10 +289,10 @@ def translate(parser: ArgumentParser) -> None:
 
     The run's data gave its generator sources, and the images are such sources: edges for a run that has learnt from edges,
     small images for one that makes them larger. They are read as dataset=image_folder reads images (colour or grey as in
-    training, 16 bits, transparency over white, turned as EXIF says), in a folder or zip archive, at any depth, and stay in
-    their own size. U-Nets take sides that 2^depth divides, resnet_translator those that 4 divides: other images are padded at
-    the right and bottom, and the results cropped. The result of a/b.jpg is a/b.png. Images without a result are named with the
-    reason, and the command then ends with 1.
+    training, 16 bits or floats with the black and white of training, transparency over white, turned as EXIF says), in a folder
+    or zip archive, at any depth, and stay in their own size. U-Nets take sides that 2^depth divides, resnet_translator those
+    that 4 divides: other images are padded at the right and bottom, and the results cropped. The result of a/b.jpg is a/b.png. Images without a
+    result are named with the reason, and the command then ends with 1.
     """
     parser.add_argument(
         "run",
@@ -308,6 +308,13 @@ def translate(parser: ArgumentParser) -> None:
         action="extend",
         nargs="+",
         help="side, or height and width, that images are resized and cropped to; their own by default",
+    )
+    parser.add_argument(
+        "--range",
+        type=_finite,
+        nargs=2,
+        metavar=("BLACK", "WHITE"),
+        help="of images of more than eight bits; by default those of the run's sources, or else found over all images",
     )
     parser.add_argument("--label", help="the class of all, by number or name, which a conditional translator needs")
     parser.add_argument(

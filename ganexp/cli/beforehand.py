@@ -252,6 +252,8 @@ def translate(options: Namespace) -> None:
         raise UserError("--size is one number, or height and width")
     if max(options.size or [0]) > LARGEST_SIDE:
         raise UserError(f"--size should be at most {LARGEST_SIDE}, as for training, not {max(options.size)}")
+    if options.range and not options.range[0] < options.range[1]:
+        raise UserError("--range is black and then white, which is the greater of the two")
     if output.exists() and not output.is_dir():
         raise UserError(f"{output} is a file: name a folder with --output")
     if output.resolve().is_relative_to(source.resolve()):

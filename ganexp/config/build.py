@@ -144,6 +144,7 @@ def trainer_of(
         classes=plan.facts.classes,
         class_names=dataset.class_names if plan.facts.classes else (),
         source_shape=plan.facts.source_shape,
+        source_ranges=dataset.source_ranges if folder and plan.facts.source_shape else (),
     )
     trainer = Trainer(
         step,

@@ -1,7 +1,8 @@
 """Loads a trained generator from a run folder or a checkpoint, without data or optimisers."""
 
 import functools
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -50,12 +51,15 @@ class _Stored:
     figures: dict[str, float]
     class_names: Any
     source_shape: tuple[int, ...]
+    source_ranges: Any
 
     def __post_init__(self) -> None:
         if not self.shape or not all(type(size) is int and size >= 1 for size in self.shape):
             raise CheckpointError(f"{self.path} does not say which shape its samples have")
         if not all(type(size) is int and size >= 1 for size in self.source_shape):
             raise CheckpointError(f"{self.path} does not say which shape its sources have")
+        if not _are_ranges(self.source_ranges):
+            raise CheckpointError(f"{self.path} does not say what is black and white in its sources")
         known = type(self.classes) is int and self.classes >= 0
         if not known or bool(self.classes) != self.settings.conditional:
             raise CheckpointError(f"{self.path} does not say how many classes its generator knows")
@@ -110,6 +114,7 @@ def load(
         shape=stored.shape,
         classes=stored.classes,
         source_shape=stored.source_shape,
+        source_ranges=[one and (one[0], one[1]) for one in stored.source_ranges],
         device=device,
         dtype=stored.dtype,
         origin=Origin(_published(stored.config), config.dataset, stored.iterations, stored.figures, tuple(stored.class_names)),
@@ -259,7 +264,7 @@ def _of_checkpoint(path: Path, averaged: bool, network: str, trust: Trust) -> _S
     weights = weights_of(state["run"], averaged, network, path)
     config = _checked(state["config"], path, trust)
     shape, classes, names = tuple(state["shape"]), state.get("classes", -1), state.get("class_names", [])
-    return _Stored(path, config, shape, classes, weights, iterations, figures, names, tuple(state.get("source_shape", ())))
+    return _Stored(path, config, shape, classes, weights, iterations, figures, names, *_of_sources(state))
 
 
 def _of_folder(path: Path, averaged: bool, network: str, trust: Trust) -> _Stored:
@@ -267,9 +272,20 @@ def _of_folder(path: Path, averaged: bool, network: str, trust: Trust) -> _Store
         raise CheckpointError(f"{path} holds one set of weights, averaged or not: leave averaged=False out")
     said, weights = saved(path, discriminator=network == "discriminator")
     config, shape = _checked(said["settings"], path, trust), tuple(said["shape"])
-    source_shape = tuple(said["source_shape"])
-    described = said["iterations"], said["figures"], said["class_names"], source_shape
+    described = said["iterations"], said["figures"], said["class_names"], *_of_sources(said)
     return _Stored(path, config, shape, said["classes"], weights, *described)
+
+
+def _are_ranges(value: Any) -> bool:
+    """Return whether a file's value is a list of ranges, each None or two finite numbers, black below white."""
+    return type(value) is list and all(
+        one is None or (type(one) is list and [*map(type, one)] == [float, float] and -math.inf < one[0] < one[1] < math.inf)
+        for one in value
+    )
+
+
+def _of_sources(said: Mapping[str, Any]) -> tuple[tuple[int, ...], Any]:
+    return tuple(said.get("source_shape", ())), said.get("source_ranges", [])
 
 
 def _checked(config: dict[str, Any], path: Path, trust: Trust) -> dict[str, Any]:

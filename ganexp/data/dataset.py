@@ -17,6 +17,8 @@ Side = Annotated[int, Ge(1), Le(4096)]
 """Pixels along one side of a square image."""
 Size = Side | tuple[Side, Side]
 """Side of square images, or height and width."""
+Range = tuple[float, float]
+"""What is black and what is white in images of more than eight bits per channel."""
 
 
 class Dataset:
@@ -36,6 +38,9 @@ class Dataset:
 
     strict = True
     """Whether an image that cannot be decoded is refused; a set that is not strict is told to `skip` it."""
+
+    value_range: Range | None = None
+    """What is black and white in files of more than eight bits, declared or found over the set; None if there are none."""
 
     modes: Modes | None = None
     """The known modes of the data."""
@@ -147,6 +152,11 @@ class Dataset:
         with them.
         """
         return None
+
+    @property
+    def source_ranges(self) -> "tuple[Range | None, ...]":
+        """The `value_range` of the files that sources are read from, or made of; of stacks of two, that of each."""
+        return (self.value_range,)
 
     @property
     def is_here(self) -> bool:

@@ -13,6 +13,7 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 from torch import Tensor
 from torch.utils.data import Dataset as MapStyle
 
+from ganexp.data.dataset import Range
 from ganexp.printable import printable
 
 Part = tuple[tuple[int, int], tuple[float, float, float, float]]
@@ -47,22 +48,29 @@ class ImageFiles(MapStyle[Tensor]):
         shape: tuple[int, ...],
         *,
         crop: int | None = None,
+        value_range: Range | None = None,
         read: Callable[[Path], bytes] | None = None,
     ) -> None:
         self.files = files
         self.shape = shape
         self.crop = crop
+        self.value_range = value_range
         self.read = read
 
     def __len__(self) -> int:
         return len(self.files)
 
     def __getitem__(self, index: int) -> Tensor:
-        return decoded(self.files[index], self.shape, crop=self.crop, read=self.read)
+        return decoded(self.files[index], self.shape, crop=self.crop, value_range=self.value_range, read=self.read)
 
 
 def decoded(
-    path: Path, shape: tuple[int, ...], *, crop: int | None = None, read: Callable[[Path], bytes] | None = None
+    path: Path,
+    shape: tuple[int, ...],
+    *,
+    crop: int | None = None,
+    value_range: Range | None = None,
+    read: Callable[[Path], bytes] | None = None,
 ) -> Tensor:
     """Return the middle of an image, `(C, H, W)`, uint8; `ImageFolder` states the rules.
 
@@ -70,12 +78,13 @@ def decoded(
         path: The file.
         shape: The shape of the result: 3 channels for colour, 1 for grey.
         crop: Side of the square that is cut out before it is scaled; the image's shorter side by default.
+        value_range: What is black and white in an image of more than eight bits; one that exceeds it cannot be decoded.
         read: Returns the content of a file that does not lie at `path`, but in an archive or table.
 
     Raises:
         DecodingError: The image cannot be decoded, or has so many pixels that Pillow takes it for an attack (over 179 million).
     """
-    with upright(path, read) as image:
+    with upright(path, read, value_range) as image:
         if crop:
             left, top = (image.width - crop) // 2, (image.height - crop) // 2
             image = image.crop((left, top, left + crop, top + crop))
@@ -83,7 +92,7 @@ def decoded(
 
 
 @contextmanager
-def upright(path: Path, read: Callable[[Path], bytes] | None = None) -> Iterator[Image.Image]:
+def upright(path: Path, read: Callable[[Path], bytes] | None = None, value_range: Range | None = None) -> Iterator[Image.Image]:
     """Open an image, of eight bits per channel, turned as its EXIF says; any error in the block is one of decoding it.
 
     Raises:
@@ -94,7 +103,7 @@ def upright(path: Path, read: Callable[[Path], bytes] | None = None) -> Iterator
             image.load()
             with suppress(Exception):  # an image whose EXIF is broken is taken to be upright
                 ImageOps.exif_transpose(image, in_place=True)
-            yield _of_eight_bits(image)
+            yield _of_eight_bits(image, value_range)
     except Exception as error:  # Pillow's errors for broken files have no common type
         if isinstance(error, MemoryError) or getattr(error, "errno", None) not in (None, errno.EINVAL):  # at invalid offsets
             reason = getattr(error, "strerror", None) or "not enough memory"
@@ -144,19 +153,19 @@ def _along(side: int, pixels: int, ends: Sequence[float], scale: float) -> tuple
     return first, last, max(0, math.floor(first) - support), min(side, math.ceil(last) + support)
 
 
-def _of_eight_bits(image: Image.Image) -> Image.Image:
+def _of_eight_bits(image: Image.Image, value_range: Range | None) -> Image.Image:
     """Scale an image of more than eight bits per channel to eight; Pillow itself would clip it."""
     if not image.mode.startswith(("I", "F")):
         return image
     values = np.asarray(image)
     low, high = values.min(), values.max()
-    whites = (1, 255, 65535) if image.mode == "F" else (65535,)
-    white = next((white for white in whites if low >= 0 and high <= white), None)
-    if white is None:
-        raise ValueError(
-            f"its pixels are in [{low:g}, {high:g}], and what is white there is not known: save it in 8 or 16 bits"
-        )
-    eight = np.rint(values * np.float32(255 / white)).astype(np.uint8)
+    said = f"its pixels are in [{low:g}, {high:g}], and"
+    if value_range is None:
+        raise ValueError(f"{said} what is black and white is not known: declare it, as by dataset.range=[{low:g},{high:g}]")
+    black, white = value_range
+    if not (black <= low and high <= white):
+        raise ValueError(f"{said} those of its set in [{black:g}, {white:g}]: declare both, as by dataset.range=[black,white]")
+    eight = np.rint((values - black if black else values) * np.float32(255 / (white - black))).astype(np.uint8)
     if isinstance(clear := image.info.get("transparency"), int):
         eight[values == clear] = 255  # over white, as other transparent pixels
     return Image.fromarray(eight)

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.utils.data import Dataset as MapStyle
 from torch.utils.data import Subset
 
-from ganexp.data.dataset import Dataset
+from ganexp.data.dataset import Dataset, Range
 from ganexp.facts import Facts
 
 HoldOut = Annotated[int, Ge(0)]
@@ -56,6 +56,15 @@ class Derived(Dataset):
     @property
     def loaded_shape(self) -> tuple[int, ...]:
         return self.of.loaded_shape
+
+    @property
+    def value_range(self) -> Range | None:  # type: ignore[override]  # found when it is first needed
+        """That of the other set."""
+        return self.of.value_range
+
+    @property
+    def source_ranges(self) -> tuple[Range | None, ...]:
+        return self.of.source_ranges
 
     @property
     def classes(self) -> int:  # type: ignore[override]  # those of some sets are read when they are first needed

@@ -1,11 +1,10 @@
-"""The sizes of images, from their headers: a few hundred bytes of each are read, and nothing is decoded."""
+"""Sizes and kinds of images, from their headers: a few hundred bytes of each are read, and nothing is decoded."""
 
-import functools
 import logging
 import warnings
-from collections.abc import Callable, Sequence
-from contextlib import suppress
-from typing import IO, TypeVar
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from typing import IO, NamedTuple, TypeVar
 
 from PIL import ExifTags, Image
 
@@ -20,21 +19,36 @@ def sample(files: Sequence[File]) -> Sequence[File]:
     return files[:: -(-len(files) // LOOKED_AT) or 1]
 
 
-def smaller(
-    files: Sequence[File], size: tuple[int, int], opened: Callable[[File], IO[bytes]]
-) -> list[tuple[File, tuple[int, int]]]:
-    """Return which images are smaller than `size`, `(H, W)`, and their own sizes, `(W, H)`.
+class Header(NamedTuple):
+    """What the header of an image says."""
 
-    An image whose header cannot be read is passed over: the decoder will say what is wrong with it.
-    """
-    found = []
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the decoder warns as well
-        for path in files:
-            own = size_of(functools.partial(opened, path))
-            if own and (own[0] < size[1] or own[1] < size[0]):
-                found.append((path, own))
+    size: tuple[int, int]
+    """Width and height, turned as when it is decoded."""
+    mode: str
+    """Pillow's name of its kind of pixels."""
+
+
+def read(files: Sequence[File], opened: Callable[[File], IO[bytes]]) -> dict[File, Header]:
+    """Return the headers of images; one that cannot be read is passed over: the decoder will say what is wrong with it."""
+    found = {}
+    with quietly():
+        for file in files:
+            with suppress(Exception), opened(file) as stream, Image.open(stream) as image:
+                found[file] = Header(upright_size(image), image.mode)
     return found
+
+
+@contextmanager
+def quietly() -> Iterator[None]:
+    """Ignore Pillow's warnings, which come again when an image is decoded."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def smaller(headers: Mapping[File, Header], size: tuple[int, int]) -> list[tuple[File, tuple[int, int]]]:
+    """Return which images are smaller than `size`, `(H, W)`, and their own sizes, `(W, H)`."""
+    return [(file, own) for file, (own, _) in headers.items() if own[0] < size[1] or own[1] < size[0]]
 
 
 def size_of(opened: Callable[[], IO[bytes]], *, decode: bool = False) -> tuple[int, int] | None:

@@ -16,11 +16,12 @@ from torch.utils.data import Dataset as MapStyle
 
 from ganexp.data.arrangement import DOCUMENT, classes_by_document
 from ganexp.data.corrupt import report_skipped
-from ganexp.data.dataset import Dataset, Size, sides
+from ganexp.data.dataset import Dataset, Range, Size, sides
 from ganexp.data.decoding import decoded
 from ganexp.data.digest import of_files
 from ganexp.data.folder import is_hidden
-from ganexp.data.headers import report_smaller, sample, smaller
+from ganexp.data.headers import Header, read, report_smaller, sample, smaller
+from ganexp.data.levels import ordered, range_of
 from ganexp.printable import one_line, printable
 from ganexp.ranges import checked
 
@@ -54,11 +55,14 @@ class Hub(Dataset):
             labels, if there is one; of tar files, `cls` or else `json.label`. What occurs in the split is numbered from 0 on.
         image_size: Side of the square images; or height and width, which images are scaled to cover.
         channels: 3 for colour, 1 for grey.
+        range: As in `ImageFolder`.
         strict: As in `ImageFolder`.
 
     Raises:
         ValueError: The package datasets is missing, `path` is none of these, or what is no repository has a revision.
     """
+
+    _like: "Hub | None" = None
 
     @checked
     def __init__(
@@ -72,13 +76,14 @@ class Hub(Dataset):
         label_column: str = AUTO,
         image_size: Size = 64,
         channels: Literal[1, 3] = 3,
+        range: Range | None = None,
         strict: bool = False,
     ) -> None:
         self.split, self.subset, self.revision = split, subset, revision
         self.paths = [os.path.expanduser(one) for one in ([path] if isinstance(path, str) else path)]
         self.image_column, self.label_column = image_column, label_column
         self.shape = (channels, *sides(image_size))
-        self.strict = strict
+        self.strict, self.declared = strict, ordered(range)
         self._left_out: list[int] = []
         self._looked = False
         is_name = isinstance(path, str) and path.count("/") == 1 and path[0] not in "/.~"
@@ -97,11 +102,11 @@ class Hub(Dataset):
         """Return the library's fingerprint of the content, with the columns and images that are read."""
         if self.strict:  # a set that is in the cache is not loaded
             self._look_at_sizes()
-        return [self._table._fingerprint, *self._columns, self._left_out]
+        return [self._table._fingerprint, *self._columns, self._left_out, *([self.value_range] if self.value_range else [])]
 
     def digest(self) -> str:
         """Return a digest of all sizes and labels, and of the first bytes of some images."""
-        rows, labels = self._rows(), self._labels or [-1] * len(self._table)
+        rows, labels = self._rows(None), self._labels or [-1] * len(self._table)
         names = [(f"{place}/{label}", size) for place, (label, size) in enumerate(zip(labels, rows.sizes(), strict=True))]
         return of_files(names, lambda place, length: rows.content(place)[:length])
 
@@ -113,7 +118,7 @@ class Hub(Dataset):
                 well; or it is `strict` and has an image that is too small, which `fingerprint` raises too.
         """
         self._look_at_sizes()
-        return self._rows()
+        return self._rows(self.value_range)
 
     def skip(self, corrupt: dict[int, str]) -> None:
         count = len(self._table)
@@ -149,9 +154,9 @@ class Hub(Dataset):
             return None
         self.class_names  # noqa: B018 (they number those of the images held out as well)
         others = copy.copy(self)
-        for name in ("_table", "_columns", "_labels"):
+        for name in ("_table", "_columns", "_labels", "_headers", "value_range"):
             vars(others).pop(name, None)
-        others.split, others._left_out, others._looked = split, [], False
+        others.split, others._left_out, others._looked, others._like = split, [], False, self
         return others
 
     @property
@@ -276,37 +281,54 @@ class Hub(Dataset):
         column = self._columns[1]
         return [self._numbered.get(one, -1) for one in self._table[column][:]] if column else []
 
-    def _rows(self) -> "_Rows":
-        return _Rows(self._table, self._columns[0], self.shape, f"{self._said}/{self.split}")
+    @functools.cached_property
+    def value_range(self) -> Range | None:  # type: ignore[override]  # found when it is first needed
+        """What is black and white in images of more than eight bits; found where it is not declared."""
+        rows = self._rows(None)
+        how: Any = {"declared": self.declared, "like": lambda: self._like.value_range if self._like else None}
+        return range_of(self._said, self._headers, range(len(rows)), rows.open, **how)
+
+    @functools.cached_property
+    def _headers(self) -> dict[int, Header]:
+        """The headers of all images of a `strict` set, else of some."""
+        rows = self._rows(None)
+        return read(range(len(rows)) if self.strict else sample(range(len(rows))), rows.open)
+
+    def _rows(self, value_range: Range | None) -> "_Rows":
+        return _Rows(self._table, self._columns[0], self.shape, f"{self._said}/{self.split}", value_range)
 
     def _look_at_sizes(self) -> None:
         """Report images that would be enlarged, once: among all of a `strict` set, else among some."""
         if self._looked:
             return
-        rows, size = self._rows(), (self.shape[1], self.shape[2])
-        looked_at = range(len(rows)) if self.strict else sample(range(len(rows)))
-        found = [(printable(rows.name(index)), own) for index, own in smaller(looked_at, size, rows.open)]
-        report_smaller(self._said, found, len(looked_at), len(rows), size, strict=self.strict)
+        rows, size = self._rows(None), (self.shape[1], self.shape[2])
+        looked_at = len(rows if self.strict else sample(range(len(rows))))
+        found = [(printable(rows.name(index)), own) for index, own in smaller(self._headers, size)]
+        report_smaller(self._said, found, looked_at, len(rows), size, strict=self.strict)
         self._looked = True
 
 
 class _Rows(MapStyle[Tensor]):
     """Images by their rows, as bytes or as files, decoded here and not by the library, whose rules differ."""
 
-    def __init__(self, table: "datasets.Dataset", column: str, shape: tuple[int, ...], where: str) -> None:
+    def __init__(
+        self, table: "datasets.Dataset", column: str, shape: tuple[int, ...], where: str, value_range: Range | None
+    ) -> None:
         import datasets
 
         self.column = column
         self.table = table.select_columns([column]).cast_column(column, datasets.Image(decode=False))
         self.shape = shape
         self.where = where
+        self.value_range = value_range
 
     def __len__(self) -> int:
         return len(self.table)
 
     def __getitem__(self, index: int) -> Tensor:
         stored = self._stored(index)
-        return decoded(Path(self._called(index, stored)), self.shape, read=lambda _: _content(stored))
+        path = Path(self._called(index, stored))
+        return decoded(path, self.shape, value_range=self.value_range, read=lambda _: _content(stored))
 
     def name(self, index: int) -> str:
         """Return the name of an image: its row, and its file if it has one."""

@@ -13,11 +13,12 @@ from torch.utils.data import Dataset as MapStyle
 
 from ganexp.data.arrangement import DOCUMENT, TEST, TRAIN, VALIDATION, classes_by_document, classes_by_folder, splits_of, top_of
 from ganexp.data.corrupt import report_skipped
-from ganexp.data.dataset import Dataset, Size, Stamp, sides
+from ganexp.data.dataset import Dataset, Range, Size, Stamp, sides
 from ganexp.data.decoding import ImageFiles
 from ganexp.data.digest import of_files
 from ganexp.data.folder import LARGEST, Listing, counted, images_at, listed
-from ganexp.data.headers import report_smaller, sample, smaller
+from ganexp.data.headers import Header, read, report_smaller, sample, smaller
+from ganexp.data.levels import ordered, range_of
 from ganexp.printable import printable
 from ganexp.ranges import checked
 
@@ -33,8 +34,9 @@ class ImageFolder(Dataset):
     - Of an animation or a file of several pages, the first image is taken.
     - Images are turned as their EXIF orientation says.
     - Transparent pixels show a white background.
-    - 16-bit images are scaled from [0, 65535]; floats from the smallest of [0, 1], [0, 255] and [0, 65535] that holds all
-      values of the image. Pixels outside these ranges are refused.
+    - Of 16-bit images and floats, `range` says what is black and white. By default it is the smallest that holds all values of
+      the set, from 0 to 1, 255, 1023, 4095, 16383 or 65535, and the log says which. Images that exceed it cannot be decoded.
+      Images of eight bits stay as they are.
     - Every image then becomes RGB, is scaled bilinearly with antialiasing, and, for one channel, becomes grey.
 
     If there are folders `train` and `test` or `val`, alone in `path` or in a single folder there, the first is trained on, and
@@ -49,21 +51,32 @@ class ImageFolder(Dataset):
         path: The folder, or the archive.
         image_size: Side of the square images; or height and width, which images are scaled to cover.
         channels: 3 for colour, 1 for grey.
+        range: Black and white in images of more than eight bits.
         strict: Whether an image that cannot be decoded, or is smaller than `image_size`, is refused. If not, those that cannot
             be decoded are named in a warning and left out when the set is decoded as a whole; where it is streamed, they may
             become known only when they are read, and the first of them then ends the run. Smaller images are enlarged, and
             counted in a warning, for which up to 1000 evenly spaced images are looked at.
 
     Raises:
-        ValueError: The path is neither a folder nor a zip archive, or holds no images.
+        ValueError: The path is neither a folder nor a zip archive, or holds no images; or `range` is none.
     """
 
     _split = TRAIN
     _reported = False
+    like: Dataset | None = None
+    """A data set whose `value_range` is taken, if it has one, as that of the training part for what is held out."""
 
     @checked
-    def __init__(self, path: str, *, image_size: Size = 64, channels: Literal[1, 3] = 3, strict: bool = False) -> None:
-        self.strict = strict
+    def __init__(
+        self,
+        path: str,
+        *,
+        image_size: Size = 64,
+        channels: Literal[1, 3] = 3,
+        range: Range | None = None,
+        strict: bool = False,
+    ) -> None:
+        self.strict, self.declared = strict, ordered(range)
         self.shape = (channels, *sides(image_size))
         self.folder = Path(os.path.expanduser(path))
         self.place = images_at(self.folder)
@@ -71,7 +84,8 @@ class ImageFolder(Dataset):
     def fingerprint(self) -> list[object]:
         """Return the path of the folder or archive, and the name, size and times (in an archive, checksum) of every image."""
         self._report()
-        return [*self.place.fingerprint(), *((name, *stamp) for name, stamp in self._named())]
+        levels = [self.value_range] if self.value_range else []
+        return [*self.place.fingerprint(), *levels, *((name, *stamp) for name, stamp in self._named())]
 
     def digest(self) -> str:
         self._report()
@@ -89,7 +103,7 @@ class ImageFolder(Dataset):
                 `fingerprint` and `digest` raise it as well.
         """
         self._report()
-        return ImageFiles(list(self._stamps), self.shape, read=self.place.read)
+        return ImageFiles(list(self._stamps), self.shape, value_range=self.value_range, read=self.place.read)
 
     def skip(self, corrupt: dict[int, str]) -> None:
         """Leave out images from now on; classes stay as they are, even if one has lost all of its images."""
@@ -103,10 +117,23 @@ class ImageFolder(Dataset):
             return None
         self.class_names, self._within  # noqa: B018 (they count for the images held out as well)
         others = copy.copy(self)
-        for name in ("_stamps", "_document", "_class_of"):
+        for name in ("_stamps", "_document", "_class_of", "_headers", "value_range"):
             vars(others).pop(name, None)
-        others._split, others._reported = split, False
+        others._split, others._reported, others.like = split, False, self
         return others
+
+    @functools.cached_property
+    def value_range(self) -> Range | None:  # type: ignore[override]  # found when it is first needed
+        """What is black and white in images of more than eight bits; found where it is not declared."""
+        where, files = printable(self.folder), list(self._stamps)
+        how: Any = {"declared": self.declared, "like": lambda: self.like.value_range if self.like else None}
+        return range_of(where, self._headers, files, self.place.open, **how)
+
+    @functools.cached_property
+    def _headers(self) -> dict[Path, Header]:
+        """The headers of all images of a `strict` set, else of some."""
+        files = list(self._stamps)
+        return read(files if self.strict else sample(files), self.place.open)
 
     @property
     def classes(self) -> int:  # type: ignore[override]  # read when it is first needed
@@ -184,6 +211,6 @@ class ImageFolder(Dataset):
             log.warning("%s: %d images are read, %d skipped (%s).", where, len(files), len(skipped), counted(skipped))
         looked_at = files if self.strict else sample(files)
         size = self.shape[1], self.shape[2]
-        found = [(printable(path.relative_to(self.folder)), own) for path, own in smaller(looked_at, size, self.place.open)]
+        found = [(printable(path.relative_to(self.folder)), own) for path, own in smaller(self._headers, size)]
         report_smaller(where, found, len(looked_at), len(files), size, strict=self.strict)
         self._reported = True

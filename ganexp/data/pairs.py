@@ -3,21 +3,24 @@
 import copy
 import functools
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
 import torch
+from PIL import Image
 from torch import Tensor
 from torch.utils.data import Dataset as MapStyle
 
 from ganexp.batch import Batch
 from ganexp.data.arrangement import top_of
 from ganexp.data.corrupt import report_skipped
-from ganexp.data.dataset import Dataset, Size, sides
+from ganexp.data.dataset import Dataset, Range, Size, sides
 from ganexp.data.decoding import UnlikeError, fitted, middle_of, upright
 from ganexp.data.derived import Derived, HoldOut
 from ganexp.data.image_folder import ImageFolder
+from ganexp.data.levels import ordered
 from ganexp.printable import printable
 from ganexp.ranges import checked
 
@@ -26,8 +29,8 @@ class Pairs(Derived):
     """Images, each with a source from a file: two folders with equal names, or pictures that hold both as their halves.
 
     In folders, a source and its sample have the same path below the first folder that holds several things, apart from the
-    extension. Both are read and turned as in `ImageFolder`, which also says what is held out. A sample is resized and cropped as
-    there, and of its source the same part is taken, whatever the resolution of each; so both must be of the same proportions.
+    extension. Both are read and turned as in `ImageFolder`, which also says what is held out. A sample is resized and cropped
+    as there, and of its source the same part is taken, whatever the resolution of each; so their proportions must be equal.
     Where images are mirrored, a pair is mirrored together.
 
     Args:
@@ -39,6 +42,8 @@ class Pairs(Derived):
         source_size: That of the sources, if they are smaller: a half, a third, … of it.
         channels: Of samples: 3 for colour, 1 for grey.
         source_channels: Of sources.
+        range: Black and white in images of more than eight bits, as in `ImageFolder`: of targets, or of pictures of two halves.
+        source_range: That of sources in a folder of their own.
         hold_out: As in `Derived`.
         strict: Whether a pair that cannot be decoded, or is smaller than asked for, is refused; as in `ImageFolder`.
 
@@ -58,6 +63,8 @@ class Pairs(Derived):
         source_size: Size | None = None,
         channels: Literal[1, 3] = 3,
         source_channels: Literal[1, 3] = 3,
+        range: Range | None = None,
+        source_range: Range | None = None,
         hold_out: HoldOut = 0,
         strict: bool = False,
     ) -> None:
@@ -67,9 +74,14 @@ class Pairs(Derived):
         if size != (self.enlargement * small[0], self.enlargement * small[1]):
             raise ValueError(f"source_size should be a half, a third, … of image_size, {image_size}, not {source_size}")
         if path is not None and sources is None and targets is None:
-            folders = [ImageFolder(path, image_size=(size[0], 2 * size[1]), strict=strict)]
+            if source_range:
+                raise ValueError("source_range should be left out where one picture holds both halves, of which range is")
+            folders = [ImageFolder(path, image_size=(size[0], 2 * size[1]), range=range, strict=strict)]
         elif path is None and sources is not None and targets is not None:
-            folders = [folder_at("sources", sources, small, strict), folder_at("targets", targets, size, strict)]
+            folders = [
+                folder_at("sources", sources, small, strict, range=ordered(source_range, "source_range")),
+                folder_at("targets", targets, size, strict, range=ordered(range)),
+            ]
         else:
             raise ValueError("either path should be given, to pictures that hold both halves, or both sources and targets")
         source_shape = (source_channels, *small)
@@ -92,9 +104,20 @@ class _Stacks(Dataset):
         self.shape = (source_shape[0] + sample_shape[0], *sample_shape[1:])
         self.strict = folders[0].strict
 
+    @property
+    def value_range(self) -> Range | None:  # type: ignore[override]  # found when it is first needed
+        return self.folders[-1].value_range
+
+    @property
+    def source_ranges(self) -> tuple[Range | None, ...]:
+        return (self.folders[0].value_range,)
+
     def load(self) -> MapStyle[Tensor]:
         return _Pictures(
-            list(self._files.values()), self.shapes, [one.place.read for one in self.folders], swapped=self.swapped
+            list(self._files.values()),
+            self.shapes,
+            [functools.partial(upright, read=one.place.read, value_range=one.value_range) for one in self.folders],
+            swapped=self.swapped,
         )
 
     def fingerprint(self) -> Any:
@@ -143,11 +166,11 @@ class _Pictures(MapStyle[Tensor]):
         self,
         files: Sequence[tuple[Path, ...]],
         shapes: tuple[tuple[int, ...], ...],
-        read: Sequence[Callable[[Path], bytes] | None],
+        opened: Sequence[Callable[[Path], AbstractContextManager[Image.Image]]],
         *,
         swapped: bool,
     ) -> None:
-        self.files, self.shapes, self.read, self.swapped = files, shapes, read, swapped
+        self.files, self.shapes, self.opened, self.swapped = files, shapes, opened, swapped
 
     def __len__(self) -> int:
         return len(self.files)
@@ -159,7 +182,7 @@ class _Pictures(MapStyle[Tensor]):
         return torch.cat([source.repeat_interleave(step, 1).repeat_interleave(step, 2), sample])
 
     def _halves(self, path: Path) -> Iterator[Tensor]:
-        with upright(path, self.read[0]) as image:
+        with self.opened[0](path) as image:
             middle = image.width // 2
             halves = [image.crop((left, 0, left + middle, image.height)) for left in (0, middle)]
             part = middle_of(halves[0].size, *self.shapes[1][1:])
@@ -167,12 +190,12 @@ class _Pictures(MapStyle[Tensor]):
                 yield fitted(half, shape, part)
 
     def _both(self, files: tuple[Path, ...]) -> Iterator[Tensor]:
-        (of_source, of_sample), (source_shape, shape) = self.read, self.shapes
-        with upright(files[1], of_sample) as image:
+        (open_source, open_sample), (source_shape, shape) = self.opened, self.shapes
+        with open_sample(files[1]) as image:
             width, height = image.size
             part = middle_of(image.size, *shape[1:])
             sample = fitted(image, shape, part)
-        with upright(files[0], of_source) as image:
+        with open_source(files[0]) as image:
             own_width, own_height = image.size
             yield fitted(image, source_shape, part)
         yield sample
@@ -181,14 +204,14 @@ class _Pictures(MapStyle[Tensor]):
             raise UnlikeError(f"{said}: cut both to the same part of the picture")
 
 
-def folder_at(argument: str, path: str, image_size: Size, strict: bool, channels: Literal[1, 3] = 3) -> ImageFolder:
+def folder_at(argument: str, path: str, image_size: Size, strict: bool, **settings: Any) -> ImageFolder:
     """Return the images in a folder that an argument names.
 
     Raises:
         ValueError: There are none.
     """
     try:
-        return ImageFolder(path, image_size=image_size, channels=channels, strict=strict)
+        return ImageFolder(path, image_size=image_size, strict=strict, **settings)
     except ValueError as error:
         raise ValueError(f"{argument}{str(error).removeprefix('path')}") from None
 

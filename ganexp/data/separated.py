@@ -10,7 +10,7 @@ from torch.utils.data import Dataset as MapStyle
 from torch.utils.data import Subset
 
 from ganexp.batch import Batch
-from ganexp.data.dataset import Dataset
+from ganexp.data.dataset import Dataset, Range
 from ganexp.data.unpaired import Companions, Rounds
 from ganexp.ranges import checked
 
@@ -52,6 +52,10 @@ class Separated(Dataset):
             raise OSError(f"of {len(data)} image there are no two halves: take a larger data set")
         halves = range(half), range(half, len(data))
         return Companions([Subset(data, which) for which in halves], self.rounds)
+
+    @property
+    def source_ranges(self) -> tuple[Range | None, ...]:
+        return (*self.of.source_ranges, self.of.value_range)
 
     @property
     def loaded_shape(self) -> tuple[int, ...]:

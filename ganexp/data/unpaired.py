@@ -13,8 +13,9 @@ from torch import Tensor
 from torch.utils.data import Dataset as MapStyle
 
 from ganexp.batch import Batch
-from ganexp.data.dataset import Dataset, Size
+from ganexp.data.dataset import Dataset, Range, Size
 from ganexp.data.image_folder import ImageFolder
+from ganexp.data.levels import ordered
 from ganexp.data.pairs import folder_at
 from ganexp.ranges import checked
 from ganexp.streams import stream
@@ -39,6 +40,7 @@ class Unpaired(Dataset):
         a, b: Two folders or zip archives.
         image_size: Side of the square images; or height and width.
         channels: Of images of each set: 3 for colour, 1 for grey.
+        a_range, b_range: Black and white in images of more than eight bits of each set, as in `ImageFolder`.
         rounds: How often each image of the larger set is in the data set, with companions of its own each time.
         strict: As in `ImageFolder`.
 
@@ -57,6 +59,8 @@ class Unpaired(Dataset):
         b: str | None = None,
         image_size: Size = 64,
         channels: Literal[1, 3] = 3,
+        a_range: Range | None = None,
+        b_range: Range | None = None,
         rounds: Rounds = 16,
         strict: bool = False,
     ) -> None:
@@ -64,13 +68,14 @@ class Unpaired(Dataset):
             raise ValueError("either path should be given, to folders trainA and trainB, or both a and b")
         self.rounds, self.strict = rounds, strict
         read = functools.partial(folder_at, image_size=image_size, strict=strict, channels=channels)
+        ranges = ordered(a_range, "a_range"), ordered(b_range, "b_range")
         self.sets: tuple[ImageFolder, ...]
         self._tests: tuple[ImageFolder, ...] | None = None
         if path is None:
-            self.sets = read("a", str(a)), read("b", str(b))
+            self.sets = read("a", str(a), range=ranges[0]), read("b", str(b), range=ranges[1])
         else:
             trained, tests = ([Path(path).expanduser() / f"{split}{one}" for one in "AB"] for split in ("train", "test"))
-            self.sets = tuple(read("path", str(one)) for one in trained)
+            self.sets = tuple(read("path", str(place), range=one) for place, one in zip(trained, ranges, strict=True))
             self._tests = tuple(read("path", str(one)) for one in tests if one.is_dir())
         one = self.sets[0].shape
         self.shape = self.source_shape = (2 * one[0], *one[1:])
@@ -81,6 +86,10 @@ class Unpaired(Dataset):
 
     def joined(self, *parts: Any) -> MapStyle[Tensor]:
         return Companions(parts, self.rounds)
+
+    @property
+    def source_ranges(self) -> tuple[Range | None, ...]:
+        return tuple(one.value_range for one in self.sets)
 
     def derive(self, batch: Batch) -> Batch:
         return replace(batch, source=batch.values)
@@ -94,6 +103,8 @@ class Unpaired(Dataset):
         sets = tuple(one for one in found if one)
         if len(sets) < 2:
             return None
+        for own, one in zip(self.sets, sets, strict=True):
+            one.like = own
         others = copy.copy(self)
         others.sets, others._tests, others.rounds = sets, (), 1
         return others

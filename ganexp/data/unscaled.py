@@ -13,15 +13,17 @@ from torch.utils.data import Subset
 
 from ganexp.data.cache import default_folder, load
 from ganexp.data.corrupt import NAMED
+from ganexp.data.dataset import Dataset, Range
 from ganexp.data.decoding import DecodingError, ReadingError, fitted, upright
 from ganexp.data.folder import counted, images_at, listed
-from ganexp.data.headers import size_of
+from ganexp.data.headers import read, sample, size_of
 from ganexp.data.image_folder import ImageFolder
+from ganexp.data.levels import range_of
 from ganexp.facts import UserError
 from ganexp.printable import printable
 
 
-def images_in(place: Path, shape: Sequence[int], most: int | None = None) -> MapStyle[Tensor]:
+def images_in(place: Path, shape: Sequence[int], most: int | None = None, like: Dataset | None = None) -> MapStyle[Tensor]:
     """Return the images in a folder or zip archive, all of one shape `(C, H, W)`, as they are.
 
     Images that cannot be decoded are left out, as when a run trains on a folder, and the log says which; as there, of the
@@ -31,6 +33,7 @@ def images_in(place: Path, shape: Sequence[int], most: int | None = None) -> Map
         place: The folder or archive.
         shape: The shape that they must have; colour becomes grey where C is 1.
         most: The most images that are taken, drawn at random, always the same ones.
+        like: A data set whose black and white are those of images of more than eight bits, if it has such.
 
     Raises:
         ValueError: There are no images, one is of another size, or `shape` is not a shape of images.
@@ -39,6 +42,7 @@ def images_in(place: Path, shape: Sequence[int], most: int | None = None) -> Map
     if len(shape) != 3 or shape[0] not in (1, 3):
         raise ValueError(f"a folder of images does not compare with data of shape {tuple(shape)}")
     folder = ImageFolder(str(place), image_size=1, channels=1 if shape[0] == 1 else 3)
+    folder.like = like
     listed: Any = folder.load()
     size = shape[2], shape[1]
     for path in listed.files:
@@ -63,12 +67,15 @@ class Pictures:
         path: The folder or archive.
         channels: 3 for colour, 1 for grey.
         size: Height and width that images are scaled to cover, and cut to in the middle; None leaves them as they are.
+        value_range: What is black and white in images of more than eight bits; by default found over all of them.
 
     Raises:
         UserError: There are no images, or two have one name.
     """
 
-    def __init__(self, path: Path, channels: int, size: tuple[int, int] | None = None) -> None:
+    def __init__(
+        self, path: Path, channels: int, size: tuple[int, int] | None = None, value_range: Range | None = None
+    ) -> None:
         try:
             self._place = images_at(path)
         except ValueError as error:
@@ -89,6 +96,9 @@ class Pictures:
                     f"{printable(self.files[name])} and {printable(file)} are both called {name}: rename one of them"
                 )
             self.files[name] = file
+        files, opened = [*self.files.values()], self._place.open
+        self.value_range = range_of(printable(path), read(sample(files), opened), files, opened, like=lambda: value_range)
+        """What is black and white in images of more than eight bits; None if there are none."""
 
     def __getitem__(self, name: Path) -> Tensor:
         """Return the pixels of an image by its name, `(C, H, W)`, uint8.
@@ -96,7 +106,7 @@ class Pictures:
         Raises:
             DecodingError: It cannot be read.
         """
-        with upright(self.files[name], self._place.read) as image:
+        with upright(self.files[name], self._place.read, self.value_range) as image:
             return fitted(image, (self._channels, *(self._size or (image.height, image.width))))
 
     def __iter__(self) -> Iterator[tuple[Path, Tensor]]:

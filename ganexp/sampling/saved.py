@@ -129,6 +129,7 @@ def _described(trained: Trained, weights: dict[str, Tensor]) -> dict[str, Any]:
         "weights": weights_digest(weights),
         "shape": list(trained.shape),
         "source_shape": list(trained.source_shape),
+        "source_ranges": [one and [*one] for one in trained.source_ranges],
         "classes": trained.classes,
         "class_names": list(trained.origin.class_names),
         "iterations": trained.origin.iterations,

@@ -51,6 +51,8 @@ class Trained(nn.Module):
         device, dtype: Where it computes, and in which precision.
         origin: Where it comes from.
         source_shape: Of one source, for a translator, which has no latents: `(C, H, W)`; empty for any other generator.
+        source_ranges: What is black and white in files of more than eight bits that sources are read from, or None; of a
+            translator of both directions, for each.
     """
 
     _where: Tensor
@@ -67,6 +69,7 @@ class Trained(nn.Module):
         dtype: torch.dtype = torch.float32,
         origin: Origin | None = None,
         source_shape: Sequence[int] = (),
+        source_ranges: Sequence[tuple[float, float] | None] = (),
     ) -> None:
         super().__init__()
         self.network = network.to(device, dtype)
@@ -78,6 +81,7 @@ class Trained(nn.Module):
         self.classes = classes
         self.origin = origin or Origin()
         self.source_shape = tuple(source_shape)
+        self.source_ranges = tuple(source_ranges)
         self.decode: Callable[[Tensor], Tensor] | None = None
         """Makes images in [-1, 1] of samples that are latents; the commands set it."""
         self.picture_shape = self.shape
@@ -166,6 +170,7 @@ class Trained(nn.Module):
             dtype=self.dtype,
             origin=self.origin,
             source_shape=one,
+            source_ranges=self.source_ranges[DIRECTIONS.index(direction) :][:1],
         )
 
     @property

@@ -39,6 +39,7 @@ def stamped(
     classes: int = 0,
     class_names: Sequence[str] = (),
     source_shape: Sequence[int] = (),
+    source_ranges: Sequence[tuple[float, float] | None] = (),
 ) -> State:
     """Return a run's state with the further values of a self-contained file.
 
@@ -49,9 +50,12 @@ def stamped(
         classes: The number of classes of the labels, if there are any; for the same reason.
         class_names: What the classes are called, if they have names.
         source_shape: The shape of a source, if G is given sources.
+        source_ranges: What is black and white in files that sources are read from, as `Dataset.source_ranges`.
     """
-    described = {"config": config, "shape": shape, "classes": classes, "class_names": list(class_names)}
-    described |= {"source_shape": list(source_shape)} if source_shape else {}
+    described: State = {"config": config, "shape": shape, "classes": classes, "class_names": list(class_names)}
+    if source_shape:
+        ranges = [None if one is None else [*map(float, one)] for one in source_ranges]
+        described |= {"source_shape": list(source_shape), "source_ranges": ranges}
     return {"format": FORMAT, "torch": str(torch.__version__), **described, "run": run}
 
 

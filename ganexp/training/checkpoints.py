@@ -29,9 +29,9 @@ class Checkpoints:
         best: A key of the rows: `checkpoints/best.pt` is from the iteration at which its value was lowest.
         highest: Whether it is from the iteration with the highest value instead.
         config: The run's configuration as plain values.
-        shape, classes, class_names, source_shape: The shape of one sample, the number and names of the classes of the labels if
-            there are any, and the shape of a source if G is given sources, so that the generator can be built again without the
-            data.
+        shape, classes, class_names, source_shape, source_ranges: The shape of one sample, the number and names of the classes
+            of the labels if there are any, and the shape of a source and what is black and white in its files if G is given
+            sources, so that the generator can be built and used again without the data.
     """
 
     @checked
@@ -48,6 +48,7 @@ class Checkpoints:
         classes: int = 0,
         class_names: Sequence[str] = (),
         source_shape: Sequence[int] = (),
+        source_ranges: Sequence[tuple[float, float] | None] = (),
     ) -> None:
         self.folder = None if folder is None else RunFolder(Path(folder))
         self.every = every
@@ -57,7 +58,7 @@ class Checkpoints:
         self.shape = None if shape is None else list(shape)
         self.classes = classes
         self.class_names = class_names
-        self.source_shape = source_shape
+        self.sources = source_shape, source_ranges
         self.sign = -1 if highest else 1
         self.lowest = float("inf")
         """The lowest value of the measurement, or of its negative where the highest is best."""
@@ -102,7 +103,7 @@ class Checkpoints:
         if wrong:
             log.warning("No checkpoint at iteration %d, since %s.%s", run.iteration, wrong, self._intact)
             return False
-        state = stamped(run.state_dict(), self.config, self.shape, self.classes, self.class_names, self.source_shape)
+        state = stamped(run.state_dict(), self.config, self.shape, self.classes, self.class_names, *self.sources)
         try:
             if best:
                 write_state(self.folder.best, state)

@@ -27,15 +27,16 @@ from tests.data.samples import noise
 def test_deep_images_are_scaled_and_not_clipped(name, pixels, white, tmp_path):
     ramp = np.linspace(0, white, 64).reshape(8, 8)
     Image.fromarray(ramp.astype(pixels)).save(tmp_path / f"deep.{name}")
-    found = decoded(tmp_path / f"deep.{name}", (1, 8, 8))
+    found = decoded(tmp_path / f"deep.{name}", (1, 8, 8), value_range=(0, white))
     np.testing.assert_allclose(found[0].numpy(), ramp.astype(pixels).astype(float) * 255 / white, atol=0.5001)
 
 
 @pytest.mark.parametrize("value", [-1.0, 70000.0, np.nan])
-def test_values_of_which_white_is_not_known_are_refused(value, tmp_path):
+@pytest.mark.parametrize("value_range", [None, (0, 65535)])
+def test_values_of_which_white_is_not_known_are_refused(value, value_range, tmp_path):
     Image.fromarray(np.full((4, 4), value, np.float32)).save(tmp_path / "odd.tif")
     with pytest.raises(OSError, match=r"odd\.tif cannot be decoded .*its pixels are in \["):
-        decoded(tmp_path / "odd.tif", (3, 4, 4))
+        decoded(tmp_path / "odd.tif", (3, 4, 4), value_range=value_range)
 
 
 @pytest.mark.parametrize("orientation", range(1, 9))
@@ -94,7 +95,7 @@ def test_what_is_transparent_shows_white(image, shown, tmp_path):
 def test_so_does_the_transparent_grey_of_sixteen_bits(tmp_path):
     pixels = np.array([[1000, 1001], [30_000, 65_535]], dtype=np.uint16)
     Image.fromarray(pixels).save(tmp_path / "a.png", transparency=1000)
-    assert decoded(tmp_path / "a.png", (1, 2, 2)).flatten().tolist() == [255, 4, 117, 255]
+    assert decoded(tmp_path / "a.png", (1, 2, 2), value_range=(0, 65535)).flatten().tolist() == [255, 4, 117, 255]
 
 
 def test_of_an_animation_the_first_image_is_taken(tmp_path):

@@ -94,4 +94,6 @@ def test_a_header_may_stand_at_the_end_of_a_file_or_in_the_middle(tmp_path, monk
     monkeypatch.setattr(ImageFile, "MAXBLOCK", 1 << 18)  # Pillow before 13 writes no header that is longer
     Image.new("L", (400, 400)).save(tmp_path / "thumbnail.jpg", comment=b"x" * 60000, exif=b"Exif\0\0" + b"x" * 60000)
     files = sorted(tmp_path.iterdir())
-    assert [size for _, size in headers.smaller(files, (401, 401), lambda path: path.open("rb"))] == [(400, 400)] * 2
+    assert [size for _, size in headers.smaller(headers.read(files, lambda path: path.open("rb")), (401, 401))] == [
+        (400, 400)
+    ] * 2

@@ -37,9 +37,8 @@ def averaged(width: float, options: argparse.Namespace) -> Path:
     settings = {**last["config"], "average": {**last["config"]["average"], "width": width, "beside": []}}
     settings["evaluation"] = {**last["config"].get("evaluation", {}), "of": "average"}  # the file holds nothing else
     run = {"iteration": iteration, "step": {"average": {"generator": weights}}}
-    write_state(
-        place, stamped(run, settings, last["shape"], last["classes"], last.get("class_names", ()), last.get("source_shape", ()))
-    )
+    described = [last.get(key, ()) for key in ("class_names", "source_shape", "source_ranges")]
+    write_state(place, stamped(run, settings, last["shape"], last["classes"], *described))
     more = "" if off < CLOSE else "; more checkpoints, or another width in average.beside, would bring it closer"
     print(f"Written to {place}: its averaging profile is {100 * off:.2g} % off that of width {width:g}{more}")
     return place

@@ -122,7 +122,7 @@ def _of_images(options: argparse.Namespace) -> list[Entry]:
     for entry in entries:
         try:
             try:
-                data = images_in(entry.path, shape, options.samples)
+                data = images_in(entry.path, shape, options.samples, dataset)
             except (ValueError, OSError) as error:
                 raise UserError(str(error).removeprefix("path should be ")) from None
             entry.evaluator = RunEvaluator(parse(evaluated(values, asked | {"samples": len(data)})))  # type: ignore[arg-type]

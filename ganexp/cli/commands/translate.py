@@ -29,7 +29,8 @@ def main(options: argparse.Namespace) -> Path:
     if trained.classes and options.label is None:
         raise UserError(f"the translator is conditioned on {trained.classes} classes: say which with --label")
     size = (options.size * 2)[:2] if options.size else None
-    pictures = Pictures(options.folder, channels, size)
+    recorded, *_ = trained.source_ranges or (None,)
+    pictures = Pictures(options.folder, channels, size, options.range or recorded)
     with tqdm(total=len(pictures.files), unit="image", disable=None, leave=False) as bar:
         how = {"label": options.label, "batch_size": options.batch_size, "advance": bar.update}
         written, padded = translate(trained, pictures, options.output, **how)
