@@ -286,13 +286,14 @@ def translate(parser: ArgumentParser) -> None:
         ganexp translate outputs/latest horses --output zebras                        # of two directions, from set A to set B
         ganexp translate outputs/latest zebras --output horses --direction b_to_a
         ganexp translate outputs/latest photos --output painted --size 256            # resized and cropped, as in training
+        ganexp translate outputs/latest facades/test --output made --half right       # of pictures that hold both halves
 
     The run's data gave its generator sources, and the images are such sources: edges for a run that has learnt from edges,
     small images for one that makes them larger. They are read as dataset=image_folder reads images (colour or grey as in
     training, 16 bits or floats with the black and white of training, transparency over white, turned as EXIF says), in a folder
     or zip archive, at any depth, and stay in their own size. U-Nets take sides that 2^depth divides, resnet_translator those
-    that 4 divides: other images are padded at the right and bottom, and the results cropped. The result of a/b.jpg is a/b.png. Images without a
-    result are named with the reason, and the command then ends with 1.
+    that 4 divides: other images are padded at the right and bottom, and the results cropped. The result of a/b.jpg is a/b.png.
+    Images without a result are named with the reason, and the command then ends with 1.
     """
     parser.add_argument(
         "run",
@@ -308,6 +309,9 @@ def translate(parser: ArgumentParser) -> None:
         action="extend",
         nargs="+",
         help="side, or height and width, that images are resized and cropped to; their own by default",
+    )
+    parser.add_argument(
+        "--half", choices=["left", "right"], help="the half of each image that is the source, where a picture holds both halves"
     )
     parser.add_argument(
         "--range",

@@ -74,6 +74,12 @@ def upright_size(image: Image.Image, *, decode: bool = False) -> tuple[int, int]
     return image.size[::-1] if orientation in (5, 6, 7, 8) else image.size
 
 
+def is_double(header: Header, size: tuple[int, int]) -> bool:
+    """Return whether an image has the proportions of two images of a size, `(H, W)`, side by side, to within a twentieth."""
+    width, height = header.size
+    return abs(width * size[0] / (2 * size[1] * height) - 1) < 1 / 20
+
+
 def report_smaller(
     where: str, found: Sequence[tuple[str, tuple[int, int]]], looked_at: int, count: int, size: tuple[int, int], *, strict: bool
 ) -> None:

@@ -117,7 +117,7 @@ class ImageFolder(Dataset):
             return None
         self.class_names, self._within  # noqa: B018 (they count for the images held out as well)
         others = copy.copy(self)
-        for name in ("_stamps", "_document", "_class_of", "_headers", "value_range"):
+        for name in ("_stamps", "_document", "_class_of", "headers", "value_range"):
             vars(others).pop(name, None)
         others._split, others._reported, others.like = split, False, self
         return others
@@ -127,10 +127,10 @@ class ImageFolder(Dataset):
         """What is black and white in images of more than eight bits; found where it is not declared."""
         where, files = printable(self.folder), list(self._stamps)
         how: Any = {"declared": self.declared, "like": lambda: self.like.value_range if self.like else None}
-        return range_of(where, self._headers, files, self.place.open, **how)
+        return range_of(where, self.headers, files, self.place.open, **how)
 
     @functools.cached_property
-    def _headers(self) -> dict[Path, Header]:
+    def headers(self) -> dict[Path, Header]:
         """The headers of all images of a `strict` set, else of some."""
         files = list(self._stamps)
         return read(files if self.strict else sample(files), self.place.open)
@@ -211,6 +211,6 @@ class ImageFolder(Dataset):
             log.warning("%s: %d images are read, %d skipped (%s).", where, len(files), len(skipped), counted(skipped))
         looked_at = files if self.strict else sample(files)
         size = self.shape[1], self.shape[2]
-        found = [(printable(path.relative_to(self.folder)), own) for path, own in smaller(self._headers, size)]
+        found = [(printable(path.relative_to(self.folder)), own) for path, own in smaller(self.headers, size)]
         report_smaller(where, found, len(looked_at), len(files), size, strict=self.strict)
         self._reported = True

@@ -2,6 +2,7 @@
 
 import copy
 import functools
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
@@ -19,10 +20,13 @@ from ganexp.data.corrupt import report_skipped
 from ganexp.data.dataset import Dataset, Range, Size, sides
 from ganexp.data.decoding import UnlikeError, fitted, middle_of, upright
 from ganexp.data.derived import Derived, HoldOut
+from ganexp.data.headers import is_double
 from ganexp.data.image_folder import ImageFolder
 from ganexp.data.levels import ordered
 from ganexp.printable import printable
 from ganexp.ranges import checked
+
+log = logging.getLogger(__name__)
 
 
 class Pairs(Derived):
@@ -32,6 +36,9 @@ class Pairs(Derived):
     extension. Both are read and turned as in `ImageFolder`, which also says what is held out. A sample is resized and cropped
     as there, and of its source the same part is taken, whatever the resolution of each; so their proportions must be equal.
     Where images are mirrored, a pair is mirrored together.
+
+    Whether a picture holds two halves is not known: where its proportions are not those of two images of `image_size`, side by
+    side, a warning says so.
 
     Args:
         path: A folder or zip archive of pictures that hold both halves, side by side; or `sources` and `targets`.
@@ -147,6 +154,7 @@ class _Stacks(Dataset):
             OSError: A source has no sample of its name, or a sample no source.
         """
         if len(self.folders) == 1:
+            self._report_single(self.folders[0])
             return {str(path): (path,) for path in files_of(self.folders[0])}
         named = [_by_name(one) for one in self.folders]
         for one, other in zip(named, named[::-1], strict=True):
@@ -157,6 +165,24 @@ class _Stacks(Dataset):
                     f"{len(one):,} have not: call the images of a pair by one name, and remove those without a partner"
                 )
         return {name: tuple(one[name] for one in named) for name in named[0]}
+
+    def _report_single(self, folder: ImageFolder) -> None:
+        """Report pictures that may be no two halves, by their proportions."""
+        _, height, width = self.shapes[1]
+        others = [path for path, header in folder.headers.items() if not is_double(header, (height, width))]
+        if others:
+            name, (own_width, own_height) = printable(others[0].relative_to(folder.folder)), folder.headers[others[0]].size
+            log.warning(
+                "%s: %d of %d pictures looked at have other proportions than two images of %d×%d side by side, %s among them: "
+                "each is cut in the middle, and its halves are cropped. Name dataset.sources and dataset.targets if they are "
+                "single images, or bring dataset.image_size to the proportions of a half.",
+                printable(folder.folder),
+                len(others),
+                len(folder.headers),
+                height,
+                width,
+                f"{name} ({own_height}×{own_width})",
+            )
 
 
 class _Pictures(MapStyle[Tensor]):

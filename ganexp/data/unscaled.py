@@ -4,7 +4,7 @@ import functools
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -68,19 +68,25 @@ class Pictures:
         channels: 3 for colour, 1 for grey.
         size: Height and width that images are scaled to cover, and cut to in the middle; None leaves them as they are.
         value_range: What is black and white in images of more than eight bits; by default found over all of them.
+        half: Which half of each image is taken, if not all of it.
 
     Raises:
         UserError: There are no images, or two have one name.
     """
 
     def __init__(
-        self, path: Path, channels: int, size: tuple[int, int] | None = None, value_range: Range | None = None
+        self,
+        path: Path,
+        channels: int,
+        size: tuple[int, int] | None = None,
+        value_range: Range | None = None,
+        half: Literal["left", "right"] | None = None,
     ) -> None:
         try:
             self._place = images_at(path)
         except ValueError as error:
             raise UserError(str(error).removeprefix("path should be ").join(("FOLDER should be ", ""))) from error
-        self.path, self._channels, self._size = path, channels, size
+        self.path, self._channels, self._size, self._half = path, channels, size, half
         listing = listed(self._place)
         lost = listing.lost
         self.files: dict[Path, Path] = {}
@@ -97,7 +103,9 @@ class Pictures:
                 )
             self.files[name] = file
         files, opened = [*self.files.values()], self._place.open
-        self.value_range = range_of(printable(path), read(sample(files), opened), files, opened, like=lambda: value_range)
+        self.headers = read(sample(files), opened)
+        """The headers of some of them."""
+        self.value_range = range_of(printable(path), self.headers, files, opened, like=lambda: value_range)
         """What is black and white in images of more than eight bits; None if there are none."""
 
     def __getitem__(self, name: Path) -> Tensor:
@@ -107,6 +115,9 @@ class Pictures:
             DecodingError: It cannot be read.
         """
         with upright(self.files[name], self._place.read, self.value_range) as image:
+            if self._half:
+                left = image.width // 2 * (self._half == "right")
+                image = image.crop((left, 0, left + image.width // 2, image.height))
             return fitted(image, (self._channels, *(self._size or (image.height, image.width))))
 
     def __iter__(self) -> Iterator[tuple[Path, Tensor]]:

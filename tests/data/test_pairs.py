@@ -85,6 +85,21 @@ def test_halves_are_cut_alike(tmp_path):
     np.testing.assert_array_equal(sample[0], 255 - noise(8, 8, 3))
 
 
+@pytest.mark.parametrize(
+    ("size", "image_size", "told"),
+    [((8, 16), 8, 0), ((10, 20), 8, 0), ((8, 8), 8, 2), ((8, 12), 8, 2), ((8, 24), 8, 2), ((8, 24), (8, 12), 0)],
+)
+def test_pictures_that_may_be_no_two_halves_are_told(size, image_size, told, tmp_path, caplog):
+    for i in range(2):
+        save(tmp_path / "pictures" / f"{i}.png", noise(*size, 3))
+    for _ in range(2):
+        caplog.clear()
+        load_cached(Pairs(path=str(tmp_path / "pictures"), image_size=image_size), tmp_path / "cache")
+        found = [record.getMessage() for record in caplog.records if "proportions" in record.getMessage()]
+        assert len(found) == bool(told)
+        assert all(f": {told} of 2 pictures" in one and "dataset.sources" in one for one in found)
+
+
 def test_smaller_sources_are_kept_pixel_by_pixel(tmp_path):
     source, sample = folders(tmp_path, source=(4, 8), sample=(8, 16))
     dataset = of_folders(tmp_path, image_size=(8, 16), source_size=(4, 8))

@@ -2,11 +2,13 @@
 
 import argparse
 from pathlib import Path
+from typing import Any
 
 import torch
 from tqdm import tqdm
 
 from ganexp.config.loading import load
+from ganexp.data.headers import is_double
 from ganexp.data.unscaled import Pictures
 from ganexp.facts import UserError
 from ganexp.sampling.translating import translate
@@ -30,7 +32,17 @@ def main(options: argparse.Namespace) -> Path:
         raise UserError(f"the translator is conditioned on {trained.classes} classes: say which with --label")
     size = (options.size * 2)[:2] if options.size else None
     recorded, *_ = trained.source_ranges or (None,)
-    pictures = Pictures(options.folder, channels, size, options.range or recorded)
+    pictures = Pictures(options.folder, channels, size, options.range or recorded, options.half)
+    of_halves = halves_of(trained.origin.dataset)
+    if (
+        of_halves
+        and not options.half
+        and (double := sum(is_double(one, (sides[0], sides[1])) for one in pictures.headers.values()))
+    ):
+        print(
+            f"{double} of {len(pictures.headers)} images looked at have the proportions of pictures with both halves, and are "
+            f"translated as a whole: say --half {of_halves} to translate the half that was the source in training"
+        )
     with tqdm(total=len(pictures.files), unit="image", disable=None, leave=False) as bar:
         how = {"label": options.label, "batch_size": options.batch_size, "advance": bar.update}
         written, padded = translate(trained, pictures, options.output, **how)
@@ -44,3 +56,11 @@ def main(options: argparse.Namespace) -> Path:
         )
     pictures.refuse_lost()
     return folder
+
+
+def halves_of(dataset: dict[str, Any]) -> str | None:
+    """Return which half of a picture was the source, by the configuration of the data; None if sources were no halves."""
+    while isinstance(dataset.get("of"), dict):
+        dataset = dataset["of"]
+    half = dataset.get("half") if dataset.get("path", "") is not None else None  # a path is not published
+    return half if half in ("left", "right") else None

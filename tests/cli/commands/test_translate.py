@@ -215,3 +215,24 @@ def test_what_a_killed_translation_has_left_is_removed_by_the_next(runs, picture
     left.write_bytes(b"half")
     call("translate", runs / "unet", tmp_path / "in", "--output", tmp_path / "out", "--overwrite")
     assert not left.exists()
+
+
+def test_the_half_and_the_white_of_training_are_known(tmp_path, capsys):
+    """Two halves of 12 bits are trained on; of a dark picture of both, the half alone is translated, as dark as it is."""
+    for name, last in (("trained", 4000), ("dark", 200)):
+        (tmp_path / name).mkdir()
+        pixels = np.linspace(0, last, 16 * 32).reshape(16, 32).astype(np.uint16)
+        Image.fromarray(pixels).save(tmp_path / name / "0.png")
+    of_pairs = ["dataset=pairs", f"dataset.path={tmp_path / 'trained'}", "dataset.half=right", "dataset.image_size=16"]
+    grey = ["dataset.channels=1", "dataset.source_channels=1", "generator=unet", "generator.depth=2", "discriminator=patch"]
+    ganexp.build(composed(*of_pairs, *grey, *SMALL[1:], "batch_size=1"), tmp_path / "run").fit()
+    network = ganexp.load(tmp_path / "run")
+    ganexp.sampling.save(network, tmp_path / "saved")
+    for place in ("run", "saved"):
+        call("translate", tmp_path / place, tmp_path / "dark", "--output", tmp_path / f"whole_{place}")
+        assert "1 of 1 images" in (said := capsys.readouterr().out)
+        assert "--half right" in said
+        call("translate", tmp_path / place, tmp_path / "dark", "--output", tmp_path / f"half_{place}", "--half", "right")
+        assert "--half" not in capsys.readouterr().out
+        half = np.rint(pixels[:, 16:] * (255 / 4095)).astype(np.uint8)
+        np.testing.assert_allclose(written(tmp_path / f"half_{place}")["0.png"], made(network, half, (4, 4)), atol=0.51)
