@@ -127,6 +127,7 @@ class Hub(Dataset):
         self._left_out = sorted(corrupt)
         self._labels = self._labels and [self._labels[index] for index in kept]
         self._table = self._table.select(kept)
+        vars(self).pop("_headers", None)
 
     @property
     def classes(self) -> int:  # type: ignore[override]  # read when it is first needed
