@@ -111,7 +111,7 @@ ALLOWED = {
     "compare": ({"batch", "config", "gan", "losses", "networks", "prior", "logging", "training"}, FRAMEWORK | {"scipy"}),
     "cli": (
         SPOKEN | {"compare", "config", "data", "documents", "distributed", "logging", "training"},
-        {"hydra", "omegaconf", "optuna", "pydantic", "psutil", "torch", "filelock", "yaml"},
+        {"hydra", "omegaconf", "optuna", "pydantic", "psutil", "sqlalchemy", "torch", "filelock", "yaml"},
     ),
     "cli.commands": (
         SPOKEN

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from concurrent.futures.process import BrokenProcessPool
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Annotated, Literal
 
 import psutil
 from hydra._internal.callbacks import Callbacks
@@ -19,6 +20,7 @@ from hydra.plugins.sweeper import Sweeper
 from hydra.types import HydraContext, RunMode
 from hydra.utils import instantiate
 from omegaconf import DictConfig, open_dict, read_write
+from pydantic import Field
 
 from ganexp.cli.composing import as_written, started, values_of
 from ganexp.cli.ending import command_to_resume
@@ -30,6 +32,9 @@ from ganexp.cli.naming import CHOICES, short, typed_overrides
 from ganexp.cli.resuming import path_of
 from ganexp.cli.sweeping import Results, Sweep, stopping
 from ganexp.cli.sweeping.sharing import take_jobs_per_gpu
+from ganexp.config.parsing import check_type
+from ganexp.config.plain import plain
+from ganexp.config.schema import SweepConfig
 from ganexp.documents import FULL
 from ganexp.facts import UserError
 from ganexp.logging import reading as runs
@@ -177,11 +182,10 @@ def _begin(loader: ConfigLoader, cfg: DictConfig, line: Line, words: Sequence[st
             raise UserError(f"The sweep has no jobs, since {' or '.join(differing)} has no values: give it one or more.")
     print(f"Preparing {'a search' if is_search(cfg) else 'a sweep'}.", flush=True)  # at once, since checks import torch
     _check_sweep(cfg, differing)
-    if cfg.hydra.sweeper._target_ == SEARCH:
-        _check_search(cfg, parsed)
     _check_jobs(loader, cfg, jobs)
     direction = settle_direction(cfg, line.said("hydra.sweeper.direction") is not None)
-    _make_folder_of_study(cfg)
+    if cfg.hydra.sweeper._target_ == SEARCH:
+        _check_search(cfg, parsed)
     if line.said("hydra.sweep.dir") is None:
         folder = make_new(folder)
     lock_or_refuse(folder, "choose another hydra.sweep.dir, or wait")
@@ -214,13 +218,6 @@ def _run_jobs(loader: ConfigLoader, cfg: DictConfig, folder: Path) -> None:
                 "a process that runs jobs has died, usually for lack of memory: lower hydra.launcher.n_jobs, and continue "
                 f"with sweep.resume={short(folder)}."
             ) from None
-        if is_search(cfg) and isinstance(error, (ValueError, RuntimeError)):
-            if not runs.find(folder):
-                raise UserError(f"the search cannot begin: {str(error).rstrip('.')}.") from None
-            found = Results.read(folder).jobs.values()
-            if not any(run.state == "finished" and cfg.sweep.metric in run.last for run in found):
-                said = "no trial of the search has a value; the summary.json and train.log of its jobs say why."
-                raise UserError(said) from None
         raise
 
 
@@ -273,9 +270,12 @@ def _check_launcher(launcher: DictConfig) -> None:
 def _check_sweep(cfg: DictConfig, differing: Sequence[str]) -> None:
     """Check a sweep's numbers and metric; if a group that measures differs, each job checks the metric."""
     for key in ("max_batch_size", "n_jobs", "n_trials"):
-        number = cfg.hydra.sweeper.get(key)
-        if number is not None and number < 1:
-            raise UserError(f"hydra.sweeper.{key} should be 1 or more, not {number}.")
+        if (number := cfg.hydra.sweeper.get(key)) is not None:
+            check_type(f"hydra.sweeper.{key}", number, Annotated[int, Field(ge=1)])
+    if cfg.hydra.sweeper._target_ == SEARCH:
+        check_type("hydra.sweeper.direction", cfg.hydra.sweeper.direction, Literal["minimize", "maximize"])
+    for key, value in plain(cfg.sweep).items():
+        check_type(f"sweep.{key}", value, SweepConfig.model_fields[key].rebuild_annotation())
     metric = cfg.sweep.metric
     if is_search(cfg) and metric is None:
         raise UserError("sweep.metric must name what a search optimises, for example sweep.metric=began/convergence.")
@@ -288,20 +288,12 @@ def _check_sweep(cfg: DictConfig, differing: Sequence[str]) -> None:
 
 
 def _check_search(cfg: DictConfig, parsed: Sequence[Override]) -> None:
-    """Refuse a search without Optuna, and a space or a sampler that Optuna does not take."""
+    """Refuse a search without Optuna, and one that Optuna does not take; its study has a name from now on."""
     if find_spec("optuna") is None:
         raise UserError("hydra/sweeper=search needs Optuna, which is not installed: pip install -e '.[optuna]'.")
-    from ganexp.cli.sweeping.search import space_of  # imports Optuna
+    from ganexp.cli.sweeping.search import check  # imports Optuna
 
-    try:
-        space_of(parsed)
-    except ValueError as error:
-        raise UserError(f"the search cannot begin: {str(error).rstrip('.')}.") from None
-    try:
-        instantiate(cfg.hydra.sweeper.sampler)
-    except Exception as error:  # whatever a sampler raises
-        reason = str(error.__cause__ or error).splitlines()[0].rstrip(".")
-        raise UserError(f"hydra.sweeper.sampler cannot be made: {reason}.") from None
+    cfg.hydra.sweeper.study_name = check(cfg.hydra.sweeper, parsed, cfg.sweep.metric)
 
 
 def _check_jobs(loader: ConfigLoader, cfg: DictConfig, jobs: Sequence[Sequence[str]]) -> None:
@@ -332,16 +324,6 @@ def _refuse_running_jobs(folder: Path) -> None:
     running = [path.name for path in runs.find(folder) if is_locked(path)]
     if running:
         raise UserError(f"sweep.resume={folder}: {', '.join(running)} is still being trained: wait for it, or end it.")
-
-
-def _make_folder_of_study(cfg: DictConfig) -> None:
-    """Make the folder of a study that is stored in a file, since Optuna does not make it."""
-    storage = str(cfg.hydra.sweeper.get("storage") or "")
-    if storage.startswith("sqlite:///"):
-        try:
-            Path(storage.removeprefix("sqlite:///")).parent.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise UserError(f"hydra.sweeper.storage={storage} cannot be made: {error}.") from None
 
 
 def _name_jobs(cfg: DictConfig) -> None:

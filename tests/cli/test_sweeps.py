@@ -25,6 +25,7 @@ from ganexp.logging.summary import write_summary
 from ganexp.training.checkpoint import FORMAT
 from tests import forked
 from tests.cli.handmade_sweeps import TINY, make_sweep, sweep_folder
+from tests.cli.studies import trials_in
 from tests.composing import composed
 from tests.full import on_a_full_disk
 from tests.logging.records import inspected
@@ -120,8 +121,8 @@ def test_a_failing_job_hides_no_other_and_is_what_is_resumed(tmp_path, monkeypat
         (["hydra.sweep.subdir=s${seed}", "seed=0,1"], "hydra.sweep.subdir=s${seed} should begin with ${hydra.job.num}_ and"),
         (["hydra.sweep.subdir=${hydra.job.num}/x", "seed=0,1"], "and be one folder's name: jobs are found by their numbers."),
         (["hydra.job.chdir=true", "seed=0,1"], "hydra.job.chdir=true would make relative paths mean"),
-        (["hydra/sweeper=search", "hydra.sweeper.n_jobs=-1"], "hydra.sweeper.n_jobs should be 1 or more, not -1."),
-        (["hydra.sweeper.max_batch_size=0", "seed=0,1"], "hydra.sweeper.max_batch_size should be 1 or more, not 0."),
+        (["hydra/sweeper=search", "hydra.sweeper.n_jobs=-1"], "hydra.sweeper.n_jobs should be greater than or equal"),
+        (["hydra.sweeper.max_batch_size=0", "seed=0,1"], "hydra.sweeper.max_batch_size should be greater"),
         (["seed=range(0,0)", "loss=hinge,wgan"], "The sweep has no jobs, since seed or loss has no values"),
         (["resume=auto", "seed=0,1"], "resume=auto is for one run: leave out -m, or continue a sweep with sweep.resume=…."),
     ],
@@ -179,13 +180,11 @@ def test_a_search_optimises_a_logged_figure_and_is_continued(tmp_path):
     for trials in (2, 4):
         done = forked.train("-m", *search, *space, "hydra.sweeper.sampler.seed=3", *TINY, cwd=tmp_path)
         assert done.returncode == 0, done.stderr
-        import optuna
-
-        study = optuna.load_study(study_name="lr", storage=f"sqlite:///{tmp_path}/outputs/optuna.db")
-        assert len(study.trials) == trials
+        kept = trials_in(study_name="lr", storage=f"sqlite:///{tmp_path}/outputs/optuna.db")
+        assert len(kept) == trials
     folders = sorted(tmp_path.glob("outputs/*_multirun"))
     found = [job.last.get("speed/images_per_s") for folder in folders for job in Results.read(folder).jobs.values()]
-    values = [trial.value for trial in study.trials]
+    values = [trial.value for trial in kept]
     assert values == found
     assert f"Best value: {max(values)}" in done.stdout, "the key says that its highest value is best"
     assert {Sweep.load(folder).direction for folder in folders} == {"maximize"}

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 import torch
+from optuna.distributions import CategoricalDistribution, IntDistribution
+from optuna.trial import TrialState, create_trial
 from torchvision.datasets import MNIST
 
 import ganexp
@@ -23,7 +25,9 @@ from ganexp.config.schema import GROUPS, LISTS
 from ganexp.evaluation import features
 from ganexp.facts import UserError
 from ganexp.training import CheckpointError
+from tests import forked
 from tests.calling import call, said_by_train
+from tests.cli.studies import study_in
 from tests.composing import composed
 from tests.thinned import thinned
 
@@ -290,6 +294,28 @@ def test_nor_by_resuming(hostile, genuine, outside, tmp_path, monkeypatch):
     folder = tampered(genuine, tmp_path / "run", key, named(value, outside))
     said = said_by_train([f"resume={folder}", "iterations=4"])
     assert said is None or len(said.splitlines()) == 1
+
+
+def test_nor_by_a_search_that_goes_on_in_the_study_of_a_stranger(outside, tmp_path):
+    """A trial that waits in the database of a study names settings of its own."""
+    study = {"storage": f"sqlite:///{tmp_path}/optuna.db", "study_name": "theirs"}
+    evil = {key: json.dumps(named(value, outside)) for key, value in HOSTILE.values()}
+    evil |= {
+        "hydra.run.dir": f"{outside}/run",
+        "hydra.sweep.dir": f"{outside}/sweep",
+        "hydra.searchpath": f"[file://{outside}]",
+    }
+    own = {"d_steps": IntDistribution(1, 2)}
+    params = own | {key: CategoricalDistribution([value]) for key, value in evil.items()}
+    with study_in(**study) as theirs:
+        theirs.add_trial(create_trial(state=TrialState.WAITING, params={"d_steps": 2} | evil, distributions=params))
+    words = ["d_steps=int(interval(1,2))", "sweep.metric=loss/g", "hydra/sweeper=search", "hydra.sweeper.n_trials=1", *SMALL]
+    words += [f"hydra.sweeper.{key}={value}" for key, value in study.items()]
+    done = forked.train("-m", *words, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    (summary,) = tmp_path.glob("outputs/*_multirun/*/summary.json")
+    (varied,) = {*json.loads(summary.read_text())["overrides"]} - {*SMALL, "sweep.metric=loss/g"}
+    assert varied == "d_steps=2"
 
 
 @pytest.mark.parametrize("link", ["train.log", "samples", "checkpoints", ".hydra", "metrics.jsonl", ".lock"])
