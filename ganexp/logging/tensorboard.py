@@ -24,8 +24,8 @@ class TensorBoardLogger(Logger):
     """Writes event files, by default in each run's own folder, so that `tensorboard --logdir outputs` shows every run.
 
     The step of every value is the iteration. Each row is on disk once it is written. After a resume or a rollback, TensorBoard
-    shows the new rows in place of the old rows of later iterations. When a run is resumed with this logger for the first time,
-    its earlier rows are written too. If the files cannot be written, training goes on without them.
+    shows the new rows in place of the old rows of later iterations. A run that is resumed also writes the rows that its files
+    lack, so one that gets the logger late shows all. If the files cannot be written, training goes on without them.
 
     Args:
         directory: Where event files go, each run's in a folder with the name of its run folder, below one with the name of
@@ -45,15 +45,16 @@ class TensorBoardLogger(Logger):
         own = RunFolder(run.folder).tensorboard
         self.place = Path(self._directory, *run.folder.absolute().parts[-2:]) if self._directory else own
         self._shown = self._directory or run.folder
-        self._broken, fresh = False, not any(self.place.glob("events.out.tfevents.*"))
-        self._begin()
+        self._broken = False
+        missing = self._missing(run.before) if run.before else []
+        self._begin(purge_step=missing[0]["progress/iteration"] if missing else None)
         from torch.utils.tensorboard import summary
 
         text = json.dumps(run.config, indent=2, default=str).replace("\n", "\n    ")
         self._add(summary.text("configuration", f"    {text}"))  # indented: in Markdown, text that is shown as it is
         self._holds_rows = bool(run.before and run.before.rows)
-        if run.before and fresh:
-            self._replay(run.before)
+        for row in missing:
+            self.write(with_pictures(row, run.folder))
 
     def write(self, row: Row) -> None:
         if self._broken:
@@ -124,6 +125,18 @@ class TensorBoardLogger(Logger):
 
             self._add(summary.image("dynamics/eigenvalues", spectrum(eigenvalues), dataformats="HWC"), step)
 
-    def _replay(self, before: RecordedRun) -> None:
-        for row in before.rows:
-            self.write(with_pictures(row, before.folder))
+    def _missing(self, before: RecordedRun) -> list[dict[str, Any]]:
+        """Return the rows of a run from the first one that its event files lack, after a kill or a full disk."""
+        from tensorboard.backend.event_processing.event_file_loader import LegacyEventFileLoader
+
+        there: dict[int, set[str]] = {}
+        for path in sorted(self.place.glob("events.out.tfevents.*")):
+            for event in LegacyEventFileLoader(str(path)).Load():
+                if event.HasField("session_log"):
+                    there = {step: keys for step, keys in there.items() if step < event.step}
+                there.setdefault(event.step, set()).update(value.tag for value in event.summary.value)
+        for number, row in enumerate(before.rows):
+            kept = {key for key, value in row.items() if not isinstance(value, str) or (before.folder / value).is_file()}
+            if not kept <= there.get(row["progress/iteration"], set()):
+                return before.rows[number:]
+        return []

@@ -60,10 +60,10 @@ class TrackioLogger(Logger):
             raise Misfit(f"cannot begin a run ({str(error).splitlines()[0].rstrip('.')})") from error
         RunFolder(run.folder).trackio_run.write_text(f"{self._settings['name']}\n", encoding="utf-8")
         there = {step for (step,) in self._in_database("SELECT step FROM metrics WHERE run_name = ?")}
-        if run.before and (there or not known):  # a killed process has taken along what Trackio had not written yet
-            for row in run.before.rows:
-                if row["progress/iteration"] not in there:
-                    self.write(with_pictures(row, run.before.folder))
+        reached = 0 if self.run._is_local else self.run._next_step  # a Space or a server tells its last step alone
+        for row in run.before.rows if run.before else ():  # a killed process has taken along what was not written yet
+            if row["progress/iteration"] not in there and row["progress/iteration"] >= reached:
+                self.write(with_pictures(row, run.before.folder))
 
     def write(self, row: Row) -> None:
         import trackio

@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import shutil
 import sys
 
@@ -104,6 +105,18 @@ def test_a_resumed_run_shows_its_rows_once_and_later_ones_anew(tmp_path):
     logger.close({"paths": {}})
     trained(tmp_path, WITH, 9, resume=True)
     assert shown(tmp_path / "tensorboard")[0] == expected(tmp_path)
+
+
+@pytest.mark.parametrize("kept", [0, 24, 200, 3000, 0.5, -100, -1])
+def test_rows_that_a_kill_or_a_full_disk_has_kept_from_the_files_are_written_at_the_next_start(kept, tmp_path):
+    trained(tmp_path, WITH, 9, stop_after=5)
+    for number, path in enumerate(sorted((tmp_path / "tensorboard").iterdir())):
+        size = path.stat().st_size
+        os.truncate(path, 0 if number else int(kept * size) if kept == 0.5 else kept % size)
+    trained(tmp_path, WITH, 9, resume=True)
+    scalars, reader = shown(tmp_path / "tensorboard")
+    assert scalars == expected(tmp_path)
+    assert [image.step for image in reader.Images("samples")] == [0, 3, 6, 9]
 
 
 @pytest.mark.slow
