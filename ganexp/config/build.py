@@ -233,13 +233,14 @@ def _loggers(
     for warning in check_loggers(plan):
         log.warning("%s", warning)
     origin = provenance(*distributions())
+    before = read(folder)  # the logger of the folder writes that the run goes on
     try:
         described = {key: asdict(measure) for key, measure in measures.items()}
         rows = FolderLogger(folder, resumed=resumed, config=plan.values, provenance=origin, measures=described)
     except FolderLocked as error:
         raise UserError(f"{folder} is in use ({error}): choose another hydra.run.dir, or wait.") from error
     name = f"{name_of(config.dataset)}-{name_of(config.loss)}-{name_of(config.strategy)}-seed{config.seed}"
-    run = RunDescription(folder, name, label, group, plan.values | {"provenance": origin}, measures, read(folder))
+    run = RunDescription(folder, name, label, group, plan.values | {"provenance": origin}, measures, before)
     loggers = copy.deepcopy(plan.parts.loggers)  # a plan may be built more than once
     never_begun = Summary(state="failed", iteration=0, wall_s=0.0, notes=[], paths={}, last={})
     with ExitStack() as begun:  # if a later logger cannot be opened, the earlier ones are closed

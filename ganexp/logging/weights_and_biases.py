@@ -8,12 +8,12 @@ from contextlib import suppress
 from pathlib import Path
 from queue import SimpleQueue
 from threading import Event, Thread
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from annotated_types import Gt
 
 from ganexp.facts import Facts, Misfit
-from ganexp.logging.base import Ending, Logger, Picture, Row, RunDescription, Summary
+from ganexp.logging.base import Ending, Logger, Picture, Row, RunDescription, Summary, with_pictures
 from ganexp.logging.keys import known
 from ganexp.logging.layout import RunFolder
 from ganexp.logging.wandb_account import resolved_mode
@@ -30,7 +30,9 @@ class WandbLogger(Logger):
     is lost later costs a wait of four times `timeout_s` at the end. W&B's own process keeps what it is given on the local
     disk in every case, and the summary's paths say how to upload it. If that process dies, training goes on without it.
 
-    A run that is resumed continues its W&B run, and logs again the rows since its checkpoint.
+    A run that is resumed continues its W&B run, and logs again the rows since its checkpoint. If it was killed, W&B's process
+    may not have written all of its rows: those after the last one that the server tells are logged again, offline all of them.
+    So are those of a run that gets the logger late.
 
     Args:
         mode: `auto` follows `WANDB_MODE`, or else is online with an account and offline without; `disabled` does nothing.
@@ -74,6 +76,7 @@ class WandbLogger(Logger):
         }
         self.run: Any = None  # W&B's, from `open` on unless it is disabled
         self._failed = False
+        self._missing: list[dict[str, Any]] = []
 
     def check(self, run: Facts) -> None:
         """Refuse variables that W&B would refuse, going online without an account, and a checkpoint that is not kept."""
@@ -101,6 +104,9 @@ class WandbLogger(Logger):
                     raise Misfit(f"cannot start a run ({_first_line(error)})", mode="disabled") from error
                 log.warning("W&B could not begin a run (%s); this run is recorded offline.", _first_line(error))
         RunFolder(run.folder).wandb_id.write_text(f"{self.run.id}\n", encoding="utf-8")
+        if run.before and not (run.before.wandb_id and run.before.state in get_args(Ending)):
+            reached = self.run.summary.get("progress/iteration", -1)  # a server's; offline there is none
+            self._missing = [row for row in run.before.rows if row["progress/iteration"] > reached]
         self._queue: SimpleQueue[Row | Ending] = SimpleQueue()
         self._ended = Event()
         Thread(target=self._work, daemon=True).start()
@@ -108,6 +114,13 @@ class WandbLogger(Logger):
     def write(self, row: Row) -> None:
         if self.run is not None and not self._failed:
             self._queue.put(row)
+
+    def rewind(self, iteration: int) -> Row:
+        for row in self._missing:
+            if row["progress/iteration"] <= iteration:
+                self.write(with_pictures(row, self._folder))
+        self._missing = []
+        return {}
 
     def close(self, summary: Summary) -> None:
         if self.run is None:

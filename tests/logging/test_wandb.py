@@ -137,6 +137,23 @@ def test_a_resumed_run_is_the_same_wandb_run_and_logs_the_rows_since_its_checkpo
     assert iterations == [[0, 1, 2, 3, 4], [3, 4, 5, 6]]
 
 
+@pytest.mark.parametrize("how", ["killed", "without it"])
+def test_a_resumed_run_logs_the_rows_that_wandb_may_not_have(how, tmp_path):
+    """W&B's process writes in blocks of 32 KiB, and takes along what it has not written when the run is killed."""
+    choices = ["logger=[wandb]", "logger.wandb.mode=offline", f"logger.wandb.directory={tmp_path}", "log_every=1"]
+    folder = tmp_path / "run"
+    first = choices if how == "killed" else ["logger=[]", "log_every=1"]
+    build(composed(*SMALL, *first, "iterations=4", "checkpoint_every=2"), folder).fit()
+    (folder / "summary.json").unlink()  # as a kill leaves it
+    checkpoint = folder / "checkpoints" / "iteration_000000002.pt"
+    build(composed(*SMALL, *choices, "iterations=6"), folder, checkpoint=checkpoint).fit()
+    found = inspected(max(tmp_path.glob("wandb/*run-*/*.wandb"), key=lambda log: log.stat().st_mtime))["history"]
+    assert [record["item"]["progress/iteration"] for record in found] == [*range(7)]
+    rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    assert [record["item"]["loss/d"] for record in found[1:]] == [row["loss/d"] for row in rows[1:]]
+    assert "samples.path" in found[0]["item"]
+
+
 @pytest.mark.parametrize("which", ["last", "best"])
 def test_an_artifact_holds_what_resuming_reads_and_is_in_the_record_that_is_uploaded_later(which, tmp_path, monkeypatch):
     monkeypatch.setenv("WANDB_DATA_DIR", str(tmp_path / "data"))  # where W&B lays copies of what it has not sent yet
