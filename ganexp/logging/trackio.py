@@ -63,7 +63,7 @@ class TrackioLogger(Logger):
         reached = 0 if self.run._is_local else self.run._next_step  # a Space or a server tells its last step alone
         for row in run.before.rows if run.before else ():  # a killed process has taken along what was not written yet
             if row["progress/iteration"] not in there and row["progress/iteration"] >= reached:
-                self.write(with_pictures(row, run.before.folder))
+                self.write(with_pictures(row, run.folder))
 
     def write(self, row: Row) -> None:
         import trackio
