@@ -159,7 +159,8 @@ def evaluate_pairs(config: Config, place: Path, targets: Path) -> EvaluationResu
     Args:
         config: Its measures are measures of pairs.
         place: The images.
-        targets: What they should be. A name is the path below the folder or archive, without its extension.
+        targets: What they should be; their black and white hold for both, if they have more than eight bits. A name is the path
+            below the folder or archive, without its extension.
 
     Raises:
         UserError: A measure is not of pairs or cannot be computed, an image has no partner of its name or size, or cannot
@@ -172,7 +173,8 @@ def evaluate_pairs(config: Config, place: Path, targets: Path) -> EvaluationResu
         if not isinstance(measure, PairMeasure):
             sets = f"--dataset image_folder --set dataset.path={targets}"
             raise UserError(f"measure.{name} compares sets, and not images of one name: say {sets} for it")
-    sides = [Pictures(one, 3) for one in (place, targets)]
+    expected = Pictures(targets, 3)
+    sides = [Pictures(place, 3, value_range=expected.value_range), expected]
     for one, other in zip(sides, sides[::-1], strict=True):
         one.refuse_lost()
         if lone := sorted(one.files.keys() - other.files.keys()):

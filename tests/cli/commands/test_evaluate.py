@@ -244,6 +244,17 @@ def test_images_of_two_folders_are_compared_by_their_names_each_pair_in_its_size
     assert [*values(found[str(tmp_path / "made")])] == ["eval/psnr"]
 
 
+def test_black_and_white_of_the_targets_hold_for_both_folders(tmp_path):
+    for name, last in (("made", 200), ("targets", 4000)):  # of twelve bits, and one of them dark
+        (tmp_path / name).mkdir()
+        pixels = np.linspace(0, last, 256).reshape(16, 16).astype(np.uint16)
+        Image.fromarray(pixels).save(tmp_path / name / "0.png")
+    levels = [np.rint(np.linspace(0, last, 256).astype(np.uint16) * (255 / 4095)) for last in (200, 4000)]
+    _, found, _ = evaluated(tmp_path / "made", "--against", tmp_path / "targets")
+    expected = 10 * np.log10(255**2 / np.square(levels[0] - levels[1]).mean())
+    assert values(found[str(tmp_path / "made")])["eval/psnr"] == pytest.approx(expected)
+
+
 def test_two_folders_that_are_no_pairs_are_refused(pairs, tmp_path):
     line = (tmp_path / "made", "--against", tmp_path / "targets")
     assert "--set dataset.path=" in refused(*line, "--measure", "fid")
