@@ -3,6 +3,7 @@
 The database of a study may hold anything: a word of a job is a value from the space of this search, or one that was typed.
 """
 
+import itertools
 import logging
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -39,6 +40,8 @@ from sqlalchemy.pool import NullPool
 from ganexp.facts import UserError
 from ganexp.printable import one_line
 
+ATTEMPTS = 50
+"""How often a database is opened while others make its tables: each attempt may meet one of some ten of them."""
 BEAT_S = 60
 """How often a search writes that its trials are running; those of which none has written for twice as long have failed."""
 BOUND = 1e300
@@ -211,12 +214,13 @@ def _opened(url: str) -> RDBStorage:
     place = make_url(url)
     if place.get_backend_name() == "sqlite" and place.database:
         Path(place.database).parent.mkdir(parents=True, exist_ok=True)
-    while True:
+    for attempt in itertools.count(1):
         try:
             return RDBStorage(url, {"poolclass": NullPool}, heartbeat_interval=BEAT_S)  # which keeps no connection open
         except STORED as error:
-            if not isinstance(error, IntegrityError) and "already exists" not in str(error):
+            if attempt == ATTEMPTS or not (isinstance(error, IntegrityError) or "already exists" in str(error)):
                 raise
+    raise AssertionError
 
 
 def _refuse_other_space(study: optuna.Study, space: Mapping[str, BaseDistribution]) -> None:
