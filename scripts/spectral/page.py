@@ -45,7 +45,8 @@ def section(settings: Mapping[str, Found], machine: str) -> str:
     paragraphs = [
         answer(settings),
         "Every rule was trained by plain descent, which is what predictions are about, with the seeds "
-        f"{seeds[0]} to {seeds[-1]}: {trained}. Lower is better. The rate is the best of four for `{REFERENCE}` with seed 0. A prediction is the factor that a rule "
+        f"{seeds[0]} to {seeds[-1]}: {trained}. Lower is better. The rate is the best of four for "
+        f"`{REFERENCE}` with seed 0. A prediction is the factor that a rule "
         f"has on the game with the eigenvalues found along the run of `{REFERENCE}`, a geometric mean over the run. "
         f"`lookahead` wraps `joint`, and `anchoring` wraps `extragradient`. To save time, some take few inner steps: "
         f"{shortened}. Intervals are of 95 %: those of correlations are over rules, by bootstrap, all others over seeds.",
