@@ -2,8 +2,11 @@
 
 import ast
 import graphlib
+import sys
 from collections import Counter
 from pathlib import Path
+
+from tests.processes import run
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "ganexp"
@@ -107,8 +110,11 @@ ALLOWED = {
         SUBJECT | SPOKEN | {"data", "evaluation", "instruments", "distributed", "logging", "sampling", "training"},
         FRAMEWORK | {"pydantic", "omegaconf"},
     ),
-    "watching": ({"batch", "compare", "gan", "losses", "prior", "strategies"}, FRAMEWORK),
-    "compare": ({"batch", "config", "gan", "losses", "networks", "prior", "logging", "training"}, FRAMEWORK | {"scipy"}),
+    "watching": ({"batch", "gan", "instruments", "losses", "prior", "strategies"}, FRAMEWORK),
+    "compare": (
+        {"batch", "config", "gan", "instruments", "losses", "networks", "prior", "logging", "training"},
+        FRAMEWORK | {"scipy"},
+    ),
     "cli": (
         SPOKEN | {"compare", "config", "data", "documents", "distributed", "logging", "training"},
         {"hydra", "omegaconf", "optuna", "pydantic", "psutil", "sqlalchemy", "torch", "filelock", "yaml"},
@@ -122,7 +128,7 @@ ALLOWED = {
     "__init__": ({"batch", "cli", "config", "facts", "gan", "prior", "training", "watching"}, set()),
     "__main__": ({"cli"}, set()),
 }
-STANDARD = set(__import__("sys").stdlib_module_names)
+STANDARD = set(sys.stdlib_module_names)
 LOOSE_MODULES = 8
 
 
@@ -151,6 +157,15 @@ def test_imports_point_one_way():
                 assert rest[0] in inside | {room.split(".")[0]}, f"{path} may not import {name}"
             else:
                 assert head in outside | STANDARD, f"{path} may not import {name}"
+
+
+def test_watching_reaches_the_subject_alone():
+    """A stranger's environment has torch, and need not have what runs, data and commands take."""
+    code = "import sys, torch; there = {*sys.modules}; import ganexp.watching; print(*{*sys.modules} - there)"
+    imported = run(sys.executable, "-c", code, cwd=ROOT).stdout.split()
+    rooms = {name.split(".")[1] for name in imported if name.startswith("ganexp.")}
+    assert rooms <= SUBJECT | {"watching", "instruments", "distributed", "facts", "ranges"}
+    assert {name.split(".")[0] for name in imported} <= STANDARD | FRAMEWORK | {"ganexp", "annotated_types", "triton"}
 
 
 def test_every_room_is_on_the_plan():

@@ -9,12 +9,11 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from torch.utils.flop_counter import FlopCounterMode
 
 from ganexp.batch import Batch
 from ganexp.compare.racing import Contender, Times, race
-from ganexp.compare.saved import LiveActivations, weights_of
 from ganexp.gan import GAN
+from ganexp.instruments.counting import LiveActivations, operations, weights_of
 from ganexp.losses import Minimax
 from ganexp.networks import DCGANDiscriminator, DCGANGenerator
 from ganexp.prior import Prior
@@ -62,17 +61,9 @@ def _peak_mib(contender: Contender, device: torch.device) -> float:
         contender.step()
         return (torch.cuda.max_memory_allocated(device) - before) / 2**20
     assert contender.gan is not None
-    with LiveActivations(weights_of(contender.gan)) as activations:
+    with LiveActivations(weights_of(contender.gan.generator, contender.gan.discriminator)) as activations:
         contender.step()
     return activations.peak / 2**20
-
-
-def operations(function: Callable[[], object]) -> int:
-    """Count the floating-point operations of the matrix products and convolutions in a call."""
-    # it fails on torch.autograd.grad with respect to a leaf that is an input of a module; a non-leaf works
-    with FlopCounterMode(display=False) as counter:
-        function()
-    return counter.get_total_flops()
 
 
 def forward_gflop(gan: GAN) -> tuple[float, float]:

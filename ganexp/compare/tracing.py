@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from ganexp.batch import Batch, Gradients, Objective
-from ganexp.compare.saved import SavedTensors, weights_of
 from ganexp.gan import GAN
+from ganexp.instruments.counting import SavedTensors, weights_of
 from ganexp.losses import Loss, Minimax, SoftmaxGAN
 from ganexp.networks import MLPDiscriminator, MLPGenerator
 from ganexp.prior import Prior
@@ -90,7 +90,7 @@ class LivesOfGraphs(SavedTensors):
     """A context that attributes everything that autograd saves to the running pass, and notes when it is freed."""
 
     def __init__(self, gan: TracingGAN) -> None:
-        super().__init__(weights_of(gan))
+        super().__init__(weights_of(gan.generator, gan.discriminator))
         self.gan = gan
 
     def saved(self, tensor: Tensor) -> Callable[[], None]:

@@ -13,7 +13,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import flop_registry
 
-from ganexp.compare.saved import key
+from ganexp.instruments.counting import key
 
 Label = tuple[str, int]
 """`("pass", n)` for what a pass made, `("gradient", n)` for what was differentiated, `("mixed", p)` for batches joined with

@@ -7,8 +7,7 @@ from itertools import cycle
 
 import torch
 
-from ganexp.compare.cost import operations
-from ganexp.compare.saved import LiveActivations, weights_of
+from ganexp.instruments.counting import LiveActivations, operations, weights_of
 from ganexp.losses import Minimax
 from ganexp.strategies import OneStage, detach, joint
 from ganexp.watching.again import again, unfit
@@ -50,7 +49,7 @@ def instead(recorder: Recorder, story: Story, events: Sequence[Event], rule: Rul
                 iteration = partial(strategy, gan, cycle(reals), d_steps=rule.d_steps, g_steps=rule.g_steps)
                 iteration()  # the first one may try what later ones take for granted
                 count = operations(iteration)  # which keeps some activations longer
-                with LiveActivations(weights_of(gan)) as kept:
+                with LiveActivations(weights_of(gan.generator, gan.discriminator)) as kept:
                     iteration()
         except Exception as error:  # anything may be in a foreign network
             return [], f"its networks do not run again ({type(error).__name__})"

@@ -7,7 +7,7 @@ from typing import Any
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from ganexp.compare.saved import key
+from ganexp.instruments.counting import key
 from ganexp.watching.events import Player
 
 

@@ -18,7 +18,7 @@ from torch.nn.modules.instancenorm import _InstanceNorm
 from torch.optim import Optimizer
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
-from ganexp.compare.saved import LiveActivations, key
+from ganexp.instruments.counting import LiveActivations, key
 from ganexp.watching.events import AverageWrite, Event, Gradient, NetworkPass, OptimizerStep, Player, Wait, Write
 from ganexp.watching.flow import Flow, tensors
 from ganexp.watching.players import Players, unwrapped

@@ -8,10 +8,9 @@ from torch.profiler import ProfilerActivity, profile
 from benchmarks.section import Section
 from ganexp.cli.commands.cases import CASES, trainer_of
 from ganexp.cli.commands.pages.markdown import table
-from ganexp.compare.cost import operations
 from ganexp.compare.racing import Contender, seconds_of
-from ganexp.compare.saved import LiveActivations, weights_of
 from ganexp.gan import GAN
+from ganexp.instruments.counting import LiveActivations, operations, weights_of
 
 SETTINGS = {"default": (), "bf16": ("precision=bf16",)}
 
@@ -78,7 +77,7 @@ def _kernel_s(step: Callable[[], object]) -> float:
 
 
 def _least_bytes(gan: GAN, step: Callable[[], object]) -> int:
-    with LiveActivations(weights_of(gan)) as activations:
+    with LiveActivations(weights_of(gan.generator, gan.discriminator)) as activations:
         step()
     parameters = sum(p.numel() * p.element_size() for net in (gan.generator, gan.discriminator) for p in net.parameters())
     return 7 * parameters + 2 * activations.peak  # read and write weight and two moments, read the gradient

@@ -7,9 +7,9 @@ import torch
 from torch import nn
 
 from ganexp import GAN, Prior
-from ganexp.compare.cost import cost, forward_gflop, measured, operations
+from ganexp.compare.cost import cost, forward_gflop, measured
 from ganexp.compare.racing import Contender
-from ganexp.compare.saved import LiveActivations, weights_of
+from ganexp.instruments.counting import LiveActivations, operations, weights_of
 from ganexp.losses import WGAN
 
 BATCH, LATENT, SIZE = 4, 3, 5
@@ -29,7 +29,7 @@ def test_a_product_is_two_operations_per_weight_and_sample():
 
 def test_activations_count_from_saving_to_freeing_and_shared_storage_counts_once():
     gan = linear_gan()
-    with LiveActivations(weights_of(gan)) as activations:
+    with LiveActivations(weights_of(gan.generator, gan.discriminator)) as activations:
         x = torch.zeros(100, requires_grad=True)
         once = x.exp()  # keeps its result
         assert activations.now == 400
@@ -59,7 +59,7 @@ def test_a_batch_that_is_a_view_of_many_counts_by_itself():
 
 def test_parameters_are_no_activations():
     gan = linear_gan()
-    with LiveActivations(weights_of(gan)) as activations:
+    with LiveActivations(weights_of(gan.generator, gan.discriminator)) as activations:
         gan.generator(torch.zeros(BATCH, LATENT, requires_grad=True)).sum().backward()
     assert activations.peak == BATCH * LATENT * 4  # the input, for the weight's gradient; not the weight, for the input's
 

@@ -8,9 +8,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from ganexp import build
 from ganexp.compare import plain_loops
-from ganexp.compare.cost import operations
 from ganexp.compare.plain_loops import images_of
 from ganexp.compare.racing import Contender
+from ganexp.instruments.counting import operations
 from tests.composing import composed
 
 SMALL = ("average=none", "dataset=fake", "dataset.image_size=16", "generator.width=2", "discriminator.width=2", "batch_size=4")

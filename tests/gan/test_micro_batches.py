@@ -9,9 +9,9 @@ from torch import nn
 from torch.profiler import ProfilerActivity, profile
 
 from ganexp import Batch, build
-from ganexp.compare.saved import LiveActivations, weights_of
 from ganexp.gan.micro_batches import InParts, MicroBatches, refuse_inexact
 from ganexp.gan.passes import Passes
+from ganexp.instruments.counting import LiveActivations, weights_of
 from ganexp.losses import NonSaturating
 from ganexp.networks.minibatch_deviation import MinibatchDeviation
 from ganexp.penalties import R1R2
@@ -153,7 +153,7 @@ def test_penalties_on_gradients_pass_parts_too():
     ends, peaks = [], []
     for count in (1, 6):
         gan = gan_in_parts(count, Case(NonSaturating, R1R2))
-        with LiveActivations(weights_of(gan)) as live:
+        with LiveActivations(weights_of(gan.generator, gan.discriminator)) as live:
             ends.append(train(gan, STRATEGIES["detach"], 3))
         peaks.append(live.peak)
     torch.testing.assert_close(*ends, rtol=1e-10, atol=1e-13)

@@ -10,10 +10,10 @@ from benchmarks import feeding, overhead, peers, scaling, section, switches
 from benchmarks.section import Section
 from ganexp import compose
 from ganexp.cli.commands.cases import CASES, trainer_of
-from ganexp.compare.cost import operations
 from ganexp.compare.intervals import Interval
 from ganexp.compare.plain_loops import images_of
 from ganexp.compare.racing import Contender
+from ganexp.instruments.counting import operations
 from tests.data.samples import noise
 from tests.data.torchvision_sets import write_idx
 

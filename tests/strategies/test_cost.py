@@ -12,8 +12,8 @@ import pytest
 import torch
 
 from ganexp import GAN, Prior
-from ganexp.compare.cost import in_passes, operations
-from ganexp.compare.saved import LiveActivations, weights_of
+from ganexp.compare.cost import in_passes
+from ganexp.instruments.counting import LiveActivations, operations, weights_of
 from ganexp.losses import Minimax, NonSaturating, SoftmaxGAN
 from ganexp.networks import DCGANDiscriminator, DCGANGenerator
 from ganexp.strategies import Drift, Unrolled
@@ -110,7 +110,7 @@ def peak_bytes(strategy):
     torch.manual_seed(0)
     gan = made(NonSaturating(), False)
     reals = itertools.repeat(torch.randn(BATCH, *SHAPE))
-    with LiveActivations(weights_of(gan)) as loggers:
+    with LiveActivations(weights_of(gan.generator, gan.discriminator)) as loggers:
         STRATEGIES[strategy](gan, reals, d_steps=1, g_steps=1)
     assert loggers.now == 0, "activations outlive the iteration"
     return loggers.peak
@@ -125,7 +125,7 @@ def activations(of):
         "d": (gan.discriminator, torch.randn(BATCH, *SHAPE)),
         "g": (gan.generator, torch.randn(BATCH, LATENT)),
     }[of]
-    with LiveActivations(weights_of(gan)) as loggers:
+    with LiveActivations(weights_of(gan.generator, gan.discriminator)) as loggers:
         network(batch)
     return loggers.peak
 

@@ -8,8 +8,7 @@ import torch
 from torch import nn
 
 import ganexp
-from ganexp.compare.cost import operations
-from ganexp.compare.saved import LiveActivations, weights_of
+from ganexp.instruments.counting import LiveActivations, operations, weights_of
 from tests.watching.broken import alternating
 from tests.watching.loops import LATENT, SIZE, SOUND, B, setting
 from tests.watching.own import NAMED, gan_and_reals, watched
@@ -54,7 +53,7 @@ def test_the_counts_are_those_of_an_unwatched_iteration(name):
     for _ in range(2):
         strategy(gan, reals, d_steps=1, g_steps=1)
     count = operations(lambda: strategy(gan, reals, d_steps=1, g_steps=1))
-    with LiveActivations(weights_of(gan)) as activations:
+    with LiveActivations(weights_of(gan.generator, gan.discriminator)) as activations:
         strategy(gan, reals, d_steps=1, g_steps=1)
     assert (seen.operations, seen.activations) == (count, activations.peak)
 

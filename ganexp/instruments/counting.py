@@ -1,13 +1,20 @@
-"""When autograd saves a tensor for a backward pass, and when it lets go of it."""
+"""Counted costs: operations, and the tensors that autograd keeps for backward passes."""
 
 from collections import Counter
 from collections.abc import Callable, Container
 from typing import Self
 
-from torch import Tensor
+from torch import Tensor, nn
 from torch.autograd.graph import saved_tensors_hooks
+from torch.utils.flop_counter import FlopCounterMode
 
-from ganexp.gan import GAN
+
+def operations(function: Callable[[], object]) -> int:
+    """Count the floating-point operations of the matrix products and convolutions in a call."""
+    # it fails on torch.autograd.grad with respect to a leaf that is an input of a module; a non-leaf works
+    with FlopCounterMode(display=False) as counter:
+        function()
+    return counter.get_total_flops()
 
 
 def key(tensor: Tensor) -> int:
@@ -18,9 +25,9 @@ def key(tensor: Tensor) -> int:
         return 0
 
 
-def weights_of(gan: GAN) -> set[int]:
-    """Return the keys of the memory of both networks' parameters."""
-    return {key(p) for network in (gan.generator, gan.discriminator) for p in network.parameters()}
+def weights_of(*networks: nn.Module) -> set[int]:
+    """Return the keys of the memory of networks' parameters."""
+    return {key(p) for network in networks for p in network.parameters()}
 
 
 class SavedTensors(saved_tensors_hooks):
