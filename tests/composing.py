@@ -92,25 +92,22 @@ def measures(*names: str) -> dict[str, Any]:
     return {name: offered[name]() for name in names or offered}
 
 
-GAMES = (
-    "follow_the_ridge",
-    "alex_gda",
-    "runge_kutta",
-    "hamiltonian",
-    "lead",
-    "drift",
-    "jare",
-    "competitive",
-    "consensus",
-    "past_extragradient",
-    "symplectic",
-)
-"""Strategies from game theory, which have tests of their own."""
+REPRESENTATIVES = ("extragradient", "unrolled")
+"""A strategy that looks ahead, and one that differentiates gradients."""
+
+
+@functools.cache
+def games() -> tuple[str, ...]:
+    """Return the other strategies that do so, which have tests of their own."""
+    every = {name: as_strategy(chosen("strategy", name)) for name in options("strategy") if name not in REPRESENTATIVES}
+    return tuple(name for name, one in every.items() if one.looks_ahead or one.differentiates_gradients)
 
 
 def every_strategy(*, but: tuple[str, ...] = ()) -> list:
-    """Return the strategies to test something with; with those of `GAMES` it is tested by CI."""
-    return [pytest.param(one, marks=pytest.mark.slow) if one in GAMES else one for one in options("strategy") if one not in but]
+    """Return the strategies to test something with; with those of `games()` it is tested by CI."""
+    return [
+        pytest.param(one, marks=pytest.mark.slow) if one in games() else one for one in options("strategy") if one not in but
+    ]
 
 
 @functools.cache

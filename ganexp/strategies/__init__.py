@@ -8,8 +8,10 @@ strategies share are repeated on purpose: what differs between two algorithms ca
 A wrapper is a strategy around a strategy: see `ganexp.wrappers.base`.
 """
 
+import inspect
+
 from ganexp.strategies.alex_gda import AlexGDA
-from ganexp.strategies.base import Strategy
+from ganexp.strategies.base import Strategy, as_strategy, declared
 from ganexp.strategies.competitive import Competitive
 from ganexp.strategies.consensus import Consensus
 from ganexp.strategies.detach import detach
@@ -50,6 +52,7 @@ __all__ = [
     "Strategy",
     "Symplectic",
     "Unrolled",
+    "declared",
     "detach",
     "g_first",
     "g_first_resample",
@@ -59,3 +62,10 @@ __all__ = [
     "retain_graph",
     "reuse_z",
 ]
+
+
+def by_name() -> dict[str, Strategy]:
+    """Return every strategy with its defaults, by its name in configurations, which is that of its file."""
+    parts = (globals()[name] for name in __all__)
+    own = {one.__module__.rpartition(".")[2]: one for one in parts if one not in (Strategy, Simultaneous, declared)}
+    return {name: as_strategy(one() if inspect.isclass(one) else one) for name, one in own.items()}

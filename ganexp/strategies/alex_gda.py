@@ -27,6 +27,9 @@ class AlexGDA(RuleWithMemory):
         delta: δ.
     """
 
+    needs = ("latents",)
+    looks_ahead = True
+
     on_device: ClassVar = {"gamma": None, "delta": None}
 
     @checked

@@ -3,6 +3,7 @@
 import functools
 import inspect
 from collections.abc import Callable, Iterator
+from typing import Any, Literal, TypeVar
 
 import torch
 from torch import nn
@@ -13,9 +14,26 @@ from ganexp.gan import GAN
 from ganexp.losses import Loss
 from ganexp.strategies.steps import g_step
 
+Function = TypeVar("Function", bound=Callable[..., None])
+Need = Literal["scores", "discriminator", "zero_sum", "latents"]
+"""What a game of two players may lack: D's scores of each sample, D as a function to which other weights can be given, an
+objective of G that is minus D's, and latents that can be generated again."""
+
 
 class Strategy(Part):
     """One training iteration, written in the verbs of `ganexp.gan.GAN`. A subclass need only define `__call__`."""
+
+    equals = ""
+    """The strategy whose updates it makes, in exact arithmetic; empty for an algorithm of its own."""
+
+    family = ""
+    """What it has in common with other strategies whose updates are the same or mirror images of its own, in words."""
+
+    needs: tuple[Need, ...] = ()
+    """What it needs of a game, besides a sample of G, an objective of each player, and their derivatives."""
+
+    looks_ahead = False
+    """Whether it takes gradients at weights that are left again, ahead of those from which the step proper is made."""
 
     differentiates_gradients = False
     """Whether it takes gradients of gradients, which compiled networks do not have."""
@@ -70,6 +88,16 @@ class Strategy(Part):
     def __str__(self) -> str:
         """Return its name in messages."""
         return type(self).__name__
+
+
+def declared(**facts: Any) -> Callable[[Function], Function]:
+    """Return a decorator that declares facts of a strategy that is a function, by their names in `Strategy`."""
+
+    def declare(function: Function) -> Function:
+        vars(function).update(facts)
+        return function
+
+    return declare
 
 
 def as_strategy(strategy: Callable[..., None]) -> Strategy:

@@ -41,6 +41,7 @@ class Competitive(RuleWithMemory):
         tolerance: The residual, relative to the right-hand side, at which they end.
     """
 
+    needs = ("zero_sum",)
     differentiates_gradients = True
     learns_through_d_loss = True
 

@@ -4,9 +4,11 @@ from collections.abc import Iterator
 
 from ganexp.batch import Batch
 from ganexp.gan import GAN
+from ganexp.strategies.base import declared
 from ganexp.strategies.steps import d_step, g_step
 
 
+@declared(family="alternating with the same fakes")
 def detach(gan: GAN, reals: Iterator[Batch], *, d_steps: int, g_steps: int) -> None:
     """D sees the fakes detached, G gets its gradient through their graph. Trace: `z G r f D+ [r] f G+`."""
     for _ in range(d_steps - 1):

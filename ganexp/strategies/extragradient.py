@@ -26,6 +26,7 @@ class Extragradient(Simultaneous):
             Gidel et al. do. Departure: G's gradient does not pass through a latent step that both share.
     """
 
+    looks_ahead = True
     moves_weights = True
     on_device: ClassVar = {"ahead": None}
 
@@ -33,6 +34,7 @@ class Extragradient(Simultaneous):
     def __init__(self, *, ahead: Annotated[float, Ge(0)] = 1.0, same_batch: bool = False) -> None:
         self.ahead: float | Tensor = ahead
         self.same_batch = same_batch
+        self.needs = ("latents",) if same_batch else ()
 
     def rule(self, gan: GAN, reals: Iterator[Batch]) -> None:
         both = [*gan.g_parameters, *gan.d_parameters]

@@ -4,9 +4,11 @@ from collections.abc import Iterator
 
 from ganexp.batch import Batch
 from ganexp.gan import GAN
+from ganexp.strategies.base import declared
 from ganexp.strategies.steps import d_step, g_step
 
 
+@declared(equals="joint")
 def g_first(gan: GAN, reals: Iterator[Batch], *, d_steps: int, g_steps: int) -> None:
     """Both gradients are taken at the old point, so this is `joint` in other clothes. Trace: `z G [r] f G+ r f D+`.
 

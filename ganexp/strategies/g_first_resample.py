@@ -6,9 +6,11 @@ import torch
 
 from ganexp.batch import Batch
 from ganexp.gan import GAN
+from ganexp.strategies.base import declared
 from ganexp.strategies.steps import d_step, g_step
 
 
+@declared(family="alternating with new fakes")
 def g_first_resample(gan: GAN, reals: Iterator[Batch], *, d_steps: int, g_steps: int, new_reals: bool = False) -> None:
     """D learns from fakes of the updated G. Trace: `z G [r] f G+ z G r f D+`.
 

@@ -6,9 +6,11 @@ import torch
 
 from ganexp.batch import Batch
 from ganexp.gan import GAN
+from ganexp.strategies.base import declared
 from ganexp.strategies.steps import d_step, g_step
 
 
+@declared(needs=("latents",))
 def g_first_reuse_z(gan: GAN, reals: Iterator[Batch], *, d_steps: int, g_steps: int) -> None:
     """D learns from what the updated G makes of the same latents, as VQGAN's code does. Trace: `z G [r] f G+ G r f D+`.
 

@@ -4,9 +4,11 @@ from collections.abc import Iterator
 
 from ganexp.batch import Batch
 from ganexp.gan import GAN
+from ganexp.strategies.base import declared
 from ganexp.strategies.simultaneous import simultaneous
 
 
+@declared(family="simultaneous")
 @simultaneous
 def joint(gan: GAN, reals: Iterator[Batch]) -> None:
     """Move both networks by gradients taken at the same point. Trace: `z G r f DG+`.

@@ -33,6 +33,8 @@ TAU = {torch.float64: 1e-30, torch.float32: 1e-20, torch.bfloat16: 1e-20}
 class OneStage(Simultaneous):
     """The updates of `joint`, cheaper. Trace: `z G r f DG+`."""
 
+    equals = "joint"
+    needs = ("scores",)
     learns_through_d_loss = True
     tries_discriminator = True
 

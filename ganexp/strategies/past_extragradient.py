@@ -29,6 +29,7 @@ class PastExtragradient(RuleWithMemory):
         decay: β; 0 is extrapolation from the past.
     """
 
+    looks_ahead = True
     moves_weights = True
     on_device: ClassVar = {"decay": None}
 

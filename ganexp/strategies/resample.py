@@ -4,9 +4,11 @@ from collections.abc import Iterator
 
 from ganexp.batch import Batch
 from ganexp.gan import GAN
+from ganexp.strategies.base import declared
 from ganexp.strategies.steps import d_step, g_step
 
 
+@declared(family="alternating with new fakes")
 def resample(gan: GAN, reals: Iterator[Batch], *, d_steps: int, g_steps: int, new_reals: bool = False) -> None:
     """Goodfellow et al. 2014, algorithm 1. Trace: `z G r f D+ z G [r] f G+`.
 

@@ -4,9 +4,11 @@ from collections.abc import Iterator
 
 from ganexp.batch import Batch
 from ganexp.gan import GAN
+from ganexp.strategies.base import declared
 from ganexp.strategies.steps import d_step, g_step
 
 
+@declared(equals="detach")
 def retain_graph(gan: GAN, reals: Iterator[Batch], *, d_steps: int, g_steps: int) -> None:
     """The result of `detach`, with D's graph kept alive beside G's. Trace: `z G r f D+ [r] f G+`."""
     for _ in range(d_steps - 1):

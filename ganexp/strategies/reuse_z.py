@@ -6,9 +6,11 @@ import torch
 
 from ganexp.batch import Batch
 from ganexp.gan import GAN
+from ganexp.strategies.base import declared
 from ganexp.strategies.steps import d_step, g_step
 
 
+@declared(equals="detach", needs=("latents",))
 def reuse_z(gan: GAN, reals: Iterator[Batch], *, d_steps: int, g_steps: int) -> None:
     """The result of `detach`, with a wasted generator pass. Trace: `z G r f D+ G [r] f G+`.
 

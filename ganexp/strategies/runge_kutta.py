@@ -33,6 +33,9 @@ class RungeKutta(Simultaneous):
         regulariser: λ; above 0 it takes a gradient of a gradient.
     """
 
+    needs = ("latents",)
+    looks_ahead = True
+
     on_device: ClassVar = {"rate": None}
 
     @checked

@@ -31,6 +31,8 @@ class Unrolled(Simultaneous):
         rate: Size of the inner steps.
     """
 
+    needs = ("discriminator",)
+    looks_ahead = True
     differentiates_gradients = True
     learns_through_d_loss = True
 

@@ -5,28 +5,13 @@ point. It is looked for among ganexp's losses, by its gradient by D's scores.
 """
 
 import copy
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import torch
 
-from ganexp.losses import LSGAN, WGAN, Hinge, Loss, Minimax, NonSaturating, RaGAN, RpGAN, SoftmaxGAN
-from ganexp.strategies import (
-    AlexGDA,
-    Competitive,
-    Consensus,
-    Drift,
-    Extragradient,
-    FollowTheRidge,
-    Hamiltonian,
-    Jare,
-    Lead,
-    PastExtragradient,
-    RungeKutta,
-    Strategy,
-    Symplectic,
-    Unrolled,
-    joint,
-)
+import ganexp.losses
+from ganexp.losses import Loss
+from ganexp.strategies import Strategy
 from ganexp.watching.again import again, unfit
 from ganexp.watching.check import difference
 from ganexp.watching.events import Event
@@ -34,34 +19,21 @@ from ganexp.watching.iterations import Story, Update
 from ganexp.watching.recorder import Recorder
 from ganexp.watching.rule import Rule
 
-LOSSES = (Minimax, NonSaturating, LSGAN, Hinge, WGAN, SoftmaxGAN, RaGAN, RpGAN)
-"""Losses without settings that change their gradients, and without a state."""
-
-STRATEGIES: dict[str, Callable[[], Strategy]] = {
-    "alex_gda": AlexGDA,
-    "competitive": Competitive,
-    "consensus": Consensus,
-    "drift": Drift,
-    "extragradient": Extragradient,
-    "follow_the_ridge": FollowTheRidge,
-    "hamiltonian": Hamiltonian,
-    "jare": Jare,
-    "lead": Lead,
-    "past_extragradient": PastExtragradient,
-    "runge_kutta": RungeKutta,
-    "symplectic": Symplectic,
-    "unrolled": Unrolled,
-}
+_every: list[type[Loss]] = [getattr(ganexp.losses, name) for name in ganexp.losses.__all__ if name != "Loss"]
+LOSSES = [one for one in _every if "logit" in one.accepts and not one.reads]
+"""Losses of logits alone, which are tried with their defaults."""
 
 EQUAL = {torch.float64: 1e-8, torch.float32: 1e-3}
 """Relative difference of updates up to which rounding explains it."""
 
 
-def told(recorder: Recorder, story: Story, turns: Sequence[Sequence[Event]], rule: Rule) -> tuple[dict[str, float], str]:
+def told(
+    recorder: Recorder, story: Story, turns: Sequence[Sequence[Event]], rule: Rule, known: Mapping[str, Strategy]
+) -> tuple[dict[str, float], str]:
     """Return the strategies that make a loop's updates in its first two iterations, or in words why there are none.
 
     Those that come closest are returned, with the difference of the weights relative to the largest update: several if rounding
-    hides which of them it is. Each has its default settings.
+    hides which of them it is.
     """
     updates = [story.updates(one) for one in turns[:2]]
     why = unfit(recorder, story, updates[0] + updates[-1]) or recorder.unlike
@@ -70,15 +42,15 @@ def told(recorder: Recorder, story: Story, turns: Sequence[Sequence[Event]], rul
     dtype = next(p.dtype for player in recorder.players.values() for p in player.parameters())
     equal = EQUAL.get(dtype, EQUAL[torch.float32])
     try:
-        known = [*_losses(recorder, updates[0])]
+        losses = [*_losses(recorder, updates[0])]
     except Exception as error:  # anything may be in a foreign network
         return {}, f"its networks do not run again ({type(error).__name__})"
-    if not known:
+    if not losses:
         return {}, "its loss is none of ganexp's"
     found: dict[str, float] = {}
-    for loss in known:
+    for loss in losses:
         for name in ("joint", *rule.candidates):
-            off = _compared(recorder, story, updates, loss, name, rule, equal)
+            off = _compared(recorder, story, updates, loss, known[name], rule, equal)
             if off is not None and off <= equal:
                 found[name] = min(off, found.get(name, off))
     if not found:
@@ -101,17 +73,23 @@ def _losses(recorder: Recorder, updates: Sequence[Update]) -> Iterator[Loss]:
 
 
 def _compared(
-    recorder: Recorder, story: Story, updates: Sequence[Sequence[Update]], loss: Loss, name: str, rule: Rule, equal: float
+    recorder: Recorder,
+    story: Story,
+    updates: Sequence[Sequence[Update]],
+    loss: Loss,
+    strategy: Strategy,
+    rule: Rule,
+    equal: float,
 ) -> float | None:
     """Return how far the weights are from the loop's after each of some iterations, at worst; None if it does not run."""
-    made = joint if name == "joint" else STRATEGIES[name]()
+    strategy = copy.deepcopy(strategy)  # some remember what they did
     worst = 0.0
     try:
         gan, reals = again(recorder, story, [one for turn in updates for one in turn], loss)
         rest = iter(reals)
         for turn in updates:
             with torch.random.fork_rng(), torch.enable_grad():
-                made(gan, rest, d_steps=rule.d_steps, g_steps=rule.g_steps)
+                strategy(gan, rest, d_steps=rule.d_steps, g_steps=rule.g_steps)
             off = difference(recorder, story, turn, gan)
             if off is None or off > equal:
                 return off

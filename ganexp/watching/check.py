@@ -6,28 +6,19 @@ at another point or on other fakes than the loop, the weights after it differ.
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from ganexp.losses import Loss
-from ganexp.strategies import detach, g_first, g_first_resample, g_first_reuse_z, joint, resample, retain_graph, reuse_z
+from ganexp.strategies import Strategy
 from ganexp.watching.again import Again, again, unfit
 from ganexp.watching.events import Event, NetworkPass, Write
 from ganexp.watching.iterations import Story, Update
 from ganexp.watching.recorder import Recorder
 from ganexp.watching.rule import Rule
-
-STRATEGIES: dict[str, Callable[..., None]] = {
-    **{
-        one.__name__: one
-        for one in (detach, g_first, g_first_resample, g_first_reuse_z, joint, resample, retain_graph, reuse_z)
-    },
-    "one_stage": joint,  # the same updates, without a condition on the loss
-}
-"""What can be checked, by name."""
 
 
 class LinearLoss(Loss):
@@ -51,8 +42,10 @@ class LinearLoss(Loss):
         return (seeds * fake).sum()
 
 
-def check(recorder: Recorder, story: Story, events: Sequence[Event], rule: Rule) -> tuple[float | None, str]:
-    """Return the largest difference of weights, relative to the largest update, and in words what was found."""
+def check(
+    recorder: Recorder, story: Story, events: Sequence[Event], rule: Rule, strategy: Strategy
+) -> tuple[float | None, str]:
+    """Return how far weights are from those of a strategy, relative to the largest update, and in words what was found."""
     updates = story.updates(events)
     why = unfit(recorder, story, updates) or _unlike(recorder, story, updates, rule) or _clipped_late(story, events, updates)
     if why:
@@ -68,7 +61,7 @@ def check(recorder: Recorder, story: Story, events: Sequence[Event], rule: Rule)
             loss.of_g = [seed if by is None else by * seed for by, seed in zip(ratios, loss.of_g, strict=True)]
         gan, reals = again(recorder, story, updates, loss, clamp=clamp)
         with torch.enable_grad():
-            STRATEGIES[rule.name or ""](gan, iter(reals), d_steps=rule.d_steps, g_steps=rule.g_steps)
+            strategy(gan, iter(reals), d_steps=rule.d_steps, g_steps=rule.g_steps)
     except Exception as error:  # anything may be in a foreign network
         return None, f"not checked: its networks do not run again ({type(error).__name__})"
     return difference(recorder, story, updates, gan), ""

@@ -1,6 +1,6 @@
 """What other update rules would take instead: ganexp's own strategies, counted on the loop's own networks."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import cycle
@@ -9,14 +9,14 @@ import torch
 
 from ganexp.instruments.counting import LiveActivations, operations, weights_of
 from ganexp.losses import Minimax
-from ganexp.strategies import OneStage, detach, joint
+from ganexp.strategies import by_name
 from ganexp.watching.again import again, unfit
 from ganexp.watching.events import Event
 from ganexp.watching.iterations import Story
 from ganexp.watching.recorder import Recorder
 from ganexp.watching.rule import Rule
 
-ALTERNATIVES: dict[str, Callable[..., None]] = {"detach": detach, "joint": joint, "one_stage": OneStage()}
+ALTERNATIVES = ("detach", "joint", "one_stage")
 
 
 @dataclass
@@ -41,7 +41,7 @@ def instead(recorder: Recorder, story: Story, events: Sequence[Event], rule: Rul
     if why:
         return [], why
     found, enough = [], 3 * (rule.d_steps + rule.g_steps)
-    for name, strategy in ALTERNATIVES.items():
+    for name, strategy in ((name, by_name()[name]) for name in ALTERNATIVES):
         try:
             with torch.random.fork_rng(), torch.enable_grad():  # networks may draw random numbers
                 gan, reals = again(recorder, story, updates, Minimax(), plain=True)

@@ -1,30 +1,11 @@
 """Which update strategy makes the updates of an iteration, told by the points at which its gradients are taken."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from ganexp.strategies import Strategy
 from ganexp.watching.events import AverageWrite, Event, Gradient, Write
 from ganexp.watching.iterations import Story, Update, restores
-
-CLASSES = {
-    "alternating with the same fakes": ("detach", "retain_graph", "reuse_z"),
-    "simultaneous": ("joint", "one_stage", "g_first"),
-    "alternating with new fakes": ("resample", "g_first_resample"),
-}
-"""Strategies that make the same updates, or mirror images of them: see docs/strategies.md."""
-
-DIFFERENTIATE = (
-    "competitive",
-    "consensus",
-    "drift",
-    "follow_the_ridge",
-    "hamiltonian",
-    "jare",
-    "lead",
-    "symplectic",
-    "unrolled",
-)
-LOOK_AHEAD = ("alex_gda", "extragradient", "past_extragradient", "runge_kutta", "unrolled")
 
 
 @dataclass
@@ -49,11 +30,6 @@ class Rule:
     candidates: tuple[str, ...] = ()
 
     @property
-    def kin(self) -> str:
-        """The class of equal strategies."""
-        return next((kind for kind, names in CLASSES.items() if self.name in names), "")
-
-    @property
     def command(self) -> str:
         """The command line that trains by this rule."""
         steps = [f"{name}={count}" for name, count in (("d_steps", self.d_steps), ("g_steps", self.g_steps)) if count != 1]
@@ -65,16 +41,16 @@ class Rule:
         return Rule(None, self.d_steps, self.g_steps, nearest=self.name, why=why)
 
 
-def rule(story: Story, events: Sequence[Event]) -> Rule:
-    """Name the rule of one iteration. Equality of numbers is checked elsewhere."""
+def rule(story: Story, events: Sequence[Event], known: Mapping[str, Strategy]) -> Rule:
+    """Name the rule of one iteration, among strategies by name. Equality of numbers is checked elsewhere."""
     updates = [one for one in story.updates(events) if not one.regularises]
     by_role = {role: [one for one in updates if one.role == role] for role in "DG"}
     if not by_role["D"] or not by_role["G"]:
         return Rule(None, why=f"only {'G' if by_role['G'] else 'D'} moves" if updates else "no optimiser makes a step")
     n, m = (max(_counts(by_role[role])) for role in "DG")
-    known = _by_hand(story, events, updates, n, m)
-    if known is not None:
-        return known
+    by_hand = _by_hand(story, events, updates, known, n, m)
+    if by_hand is not None:
+        return by_hand
     if any(passed.is_loss for one in updates for passed in one.real + one.fake):
         return Rule(None, n, m, why="a module of D's returns a loss, and what D scores inside it is not seen")
     if any(not one.fake for one in updates):
@@ -176,10 +152,14 @@ def _written(story: Story, events: Sequence[Event], updates: Sequence[Update]) -
     return inside, after
 
 
-def _by_hand(story: Story, events: Sequence[Event], updates: Sequence[Update], n: int, m: int) -> Rule | None:
+def _by_hand(
+    story: Story, events: Sequence[Event], updates: Sequence[Update], known: Mapping[str, Strategy], n: int, m: int
+) -> Rule | None:
     """Name what steps alone do not show: looking ahead, and gradients of gradients by weights."""
+    look_ahead = tuple(name for name, one in known.items() if one.looks_ahead)
+    differentiate = tuple(name for name, one in known.items() if one.differentiates_gradients)
     if any(isinstance(one, Gradient) and one.second and one.by_weights for one in events):
-        return Rule(None, n, m, why="it differentiates gradients by the weights", candidates=DIFFERENTIATE)
+        return Rule(None, n, m, why="it differentiates gradients by the weights", candidates=differentiate)
     inside, after = _written(story, events, updates)
     back = [one for one in events if isinstance(one, Write) and restores(story, events, one)]
     if {one.player.role for one in back} >= {"D", "G"}:
@@ -188,8 +168,8 @@ def _by_hand(story: Story, events: Sequence[Event], updates: Sequence[Update], n
         if {one.role for one in ahead} == {one.role for one in rest} == {"D", "G"} and len(updates) == 4:
             begun = {*events}
             past = not any(g in begun for one in ahead for g in one.gradients)
-            return Rule("past_extragradient" if past else "extragradient", candidates=LOOK_AHEAD)
+            return Rule("past_extragradient" if past else "extragradient", candidates=look_ahead)
     if (inside or after) and not _slow(story, events, updates):
         who = " and ".join(sorted(inside or after))
-        return Rule(None, n, m, why=f"weights of {who} are moved by hand", candidates=LOOK_AHEAD)
+        return Rule(None, n, m, why=f"weights of {who} are moved by hand", candidates=look_ahead)
     return None

@@ -1,7 +1,7 @@
 """`ganexp.watch(…)`: watch a loop, and say what it does."""
 
 import html
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Self
 
@@ -9,8 +9,10 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
+from ganexp.strategies import Strategy, by_name
+from ganexp.strategies.base import as_strategy
 from ganexp.watching.candidates import told
-from ganexp.watching.check import STRATEGIES, check
+from ganexp.watching.check import check
 from ganexp.watching.costs import HostWait, PassCost, costs, waits
 from ganexp.watching.events import Event, Player
 from ganexp.watching.faults import Fault, faults
@@ -33,8 +35,10 @@ class WatchedLoop:
     that was counted in its place on the loop's own networks.
     """
 
-    def __init__(self, recorder: Recorder) -> None:
+    def __init__(self, recorder: Recorder, strategies: Mapping[str, Callable[..., None]] | None = None) -> None:
         self._recorder = recorder
+        self._further = strategies or {}
+        self._known = by_name() | {name: as_strategy(one) for name, one in self._further.items()}
         self.traces: list[str] = []
         self.costs: list[PassCost] = []
         self.instead: list[Instead] = []
@@ -99,7 +103,7 @@ class WatchedLoop:
             failed = next((one for one in story.gradients.values() if one.failed), None)
             self.found = Rule(None, why=f"the backward pass at {failed.place} failed" if failed else what)
             return
-        found = [rule(story, one) for one in turns]
+        found = [rule(story, one, self._known) for one in turns]
         self.found = found[-1]
         self.found.wrappers = tuple(dict.fromkeys(name for one in found for name in one.wrappers))
         self.instead, self.uncounted = instead(recorder, story, turns[0], found[0])
@@ -110,10 +114,12 @@ class WatchedLoop:
         wrong = [one for one in self.faulty if one.kind in SPOIL]
         if wrong and self.found.name:
             self.found = self.found.without_name(f"see the fault at {wrong[0].place}")
-        if self.found.name in STRATEGIES and found[0].name == self.found.name:
+        named = self._known.get(self.found.name or "")
+        if named and not (named.looks_ahead or named.differentiates_gradients) and found[0].name == self.found.name:
             # averages that come back every k iterations leave the first one as it is
             around = tuple(one for one in self.found.wrappers if one != "lookahead" or one in found[0].wrappers)
-            self.difference, self.checked = check(recorder, story, turns[0], replace(found[0], wrappers=around))
+            alike = self._known[named.equals] if "scores" in named.needs else named  # which has no condition on the loss
+            self.difference, self.checked = check(recorder, story, turns[0], replace(found[0], wrappers=around), alike)
             if self.difference is not None:
                 self._weigh()
         elif self.found.name:
@@ -124,13 +130,15 @@ class WatchedLoop:
     def _tell_apart(self, turns: Sequence[Sequence[Event]]) -> None:
         """Name the candidate that makes the loop's updates, if one alone does."""
         assert self.story is not None
-        alike, why = told(self._recorder, self.story, turns, self.found)
+        alike, why = told(self._recorder, self.story, turns, self.found, self._known)
         if len(alike) > 1:
             why = f"{' and '.join(alike)} make the same updates, up to rounding"
         if len(alike) == 1:
             self.found.name, self.difference = next(iter(alike.items()))
+            of_ours = "" if self.found.name in self._further else "ganexp's "
+            by_default = " with its default settings," if of_ours else ","
             self.checked = (
-                f"checked: ganexp's {self.found.name} with its default settings, on the same weights and batches, makes the "
+                f"checked: {of_ours}{self.found.name}{by_default} on the same weights and batches, makes the "
                 f"updates of {len(turns[:2])} iterations to within {self.difference:.1g} of their size"
             )
         elif not self.found.name:
@@ -152,10 +160,11 @@ class WatchedLoop:
 
     def json(self) -> dict[str, Any]:
         """Return the report as plain values."""
+        named = self._known.get(self.rule or "", Strategy())
         return {
             "rule": self.rule,
             "command": self.found.command if self.rule else None,
-            "class": self.found.kin,
+            "class": self._known.get(named.equals, named).family,
             "nearest": self.found.nearest,
             "why": self.found.why,
             "candidates": self.found.candidates,
@@ -202,6 +211,7 @@ def watch(
     optimizers_g: Optimizer | Iterable[Optimizer] | None = None,
     optimizers_d: Optimizer | Iterable[Optimizer] | None = None,
     *,
+    strategies: Mapping[str, Callable[..., None]] | None = None,
     on_step: Callable[[Player], None] = lambda player: None,
 ) -> WatchedLoop:
     """Return a context that watches what happens inside, and says at its end which update rule that is, and what is wrong.
@@ -212,6 +222,9 @@ def watch(
         discriminators: The networks of D, one or several.
         optimizers_g: The optimisers of G, one or several.
         optimizers_d: The optimisers of D, one or several.
+        strategies: Further strategies that the loop may follow, by name, besides ganexp's own with their defaults: those of
+            your own, or ganexp's with other settings. They are looked for where they declare `looks_ahead` or
+            `differentiates_gradients`; what a plain loop does is told by its trace.
         on_step: Called with the player before each step; what it raises ends the loop.
 
     Raises:
@@ -219,8 +232,8 @@ def watch(
     """
     given = (generators, discriminators, optimizers_g, optimizers_d)
     if all(one is None for one in given):
-        return WatchedLoop(Recorder(Players(), on_step))
+        return WatchedLoop(Recorder(Players(), on_step), strategies)
     if any(one is None for one in given):
         raise TypeError("watch() takes G, D and the optimisers of both, or nothing and finds them")
     g, d, of_g, of_d = ([one] if isinstance(one, nn.Module | Optimizer) else [*one] for one in given)  # type: ignore[misc]
-    return WatchedLoop(Recorder(Players((g, d), (of_g, of_d)), on_step))  # type: ignore[arg-type]
+    return WatchedLoop(Recorder(Players((g, d), (of_g, of_d)), on_step), strategies)  # type: ignore[arg-type]

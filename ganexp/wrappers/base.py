@@ -63,6 +63,7 @@ class Wrapper(Strategy):
 
     def __init__(self, strategy: Callable[..., None]) -> None:
         self.strategy = as_strategy(strategy)
+        self.needs = (*self.needs, *(need for need in self.strategy.needs if need not in self.needs))
         self.differentiates_gradients = self.strategy.differentiates_gradients
         self.learns_through_d_loss = self.strategy.learns_through_d_loss
         self.tries_discriminator = self.strategy.tries_discriminator

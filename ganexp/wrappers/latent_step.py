@@ -35,6 +35,8 @@ class LatentStep(Wrapper):
         through: Let G's gradient pass through the step, as the paper does; this takes a gradient of a gradient.
     """
 
+    needs = ("scores", "discriminator", "latents")
+
     on_device: ClassVar = {"alpha": None, "beta": None}
 
     @checked

@@ -33,6 +33,7 @@ class LossChange(Remembering):
     """
 
     constant_steps = False
+    needs = ("scores",)
 
     @checked
     def __init__(self, strategy: Callable[..., None], *, factor: Annotated[float, Gt(0)] = 1.0) -> None:

@@ -94,6 +94,7 @@ class Balanced(Remembering):
     """
 
     constant_steps = False
+    needs = ("scores",)
 
     @checked
     def __init__(

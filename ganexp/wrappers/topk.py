@@ -34,6 +34,7 @@ class TopK(Remembering):
     """
 
     in_turns = True
+    needs = ("scores",)
 
     fixed: ClassVar = {"gamma": "is raised to the number of falls, and so has to be one number throughout"}
 

@@ -13,8 +13,9 @@ from ganexp.config.check import check
 from ganexp.config.schema import GROUPS, LISTS
 from ganexp.facts import UserError
 from ganexp.logging import TensorBoardLogger
+from ganexp.strategies.base import as_strategy
 from ganexp.streams import stream
-from tests.composing import CONF, composed, declared, discriminator_for, losses_of_scores, options
+from tests.composing import CONF, chosen, composed, discriminator_for, losses_of_scores, options
 from tests.data import torchvision_sets as sets
 from tests.data.samples import noise
 from tests.thinned import thinned
@@ -217,8 +218,13 @@ def test_precision_reaches_every_part():
 
 
 def test_every_strategy_of_the_package_has_a_name_under_conf():
-    named = {declared("strategy", name).__name__ for name in options("strategy")}
-    assert {*strategies.__all__} <= named | {"Strategy", "Simultaneous"}
+    """And the defaults there are those of the class."""
+    known = strategies.by_name()
+    assert sorted(known) == options("strategy")
+    for name, one in known.items():
+        by_file = as_strategy(chosen("strategy", name))
+        assert str(by_file) == str(one)
+        assert all(getattr(one, key) == value for key, value in vars(by_file).items() if isinstance(value, float | str))
 
 
 WIDE = ["dataset=fake", "dataset.image_size=[16,32]", "dataset.n=23", "batch_size=5", "latent_dim=3", "logger=[]", "device=cpu"]

@@ -4,10 +4,11 @@ from dataclasses import replace
 
 from torch import nn
 
+from ganexp.strategies import by_name
 from tests.tiny import CASES
 
 UNIFORM = [name for name, case in CASES.items() if case.loss().uniform_ratio]
-EQUAL = [("detach", "retain_graph"), ("detach", "reuse_z"), ("joint", "g_first"), ("joint", "one_stage")]
+EQUAL = [(one.equals, name) for name, one in by_name().items() if one.equals]
 """Strategies that are one algorithm."""
 
 

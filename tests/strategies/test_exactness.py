@@ -8,7 +8,7 @@ import torch
 from ganexp import strategies
 from ganexp.compare.tracing import TracingGAN
 from ganexp.strategies.steps import g_step
-from tests.composing import GAMES, every_strategy, suited
+from tests.composing import every_strategy, games, suited
 from tests.tiny import CASES, KINDS, STRATEGIES, TWICE, real_batches, state, tiny_gan, train
 
 STEPS = [(2, 1), (1, 2), (3, 2)]
@@ -152,6 +152,6 @@ def test_real_batches_are_drawn_only_for_updates_that_look_at_them(strategy):
         assert drawn("nonsaturating", d_steps, g_steps) == d_steps + further
         if strategy == "competitive":
             continue  # softmaxgan is not zero-sum
-        shared = both if strategy in ("joint", "one_stage", "extragradient", "unrolled", *GAMES) else 1
+        shared = both if strategy in ("joint", "one_stage", "extragradient", "unrolled", *games()) else 1
         further = both if strategy == "extragradient" else 0
         assert drawn("softmaxgan", d_steps, g_steps) == d_steps + g_steps - shared + further

@@ -9,14 +9,10 @@ import ganexp
 from ganexp import strategies
 from ganexp.losses import Minimax
 from ganexp.networks import MLPDiscriminator, MLPGenerator
-from ganexp.watching.candidates import STRATEGIES as CANDIDATES
 
-THEMSELVES = ["detach", "retain_graph", "reuse_z", "g_first", "joint", "resample", "g_first_resample", "g_first_reuse_z"]
-NAMED = {
-    **{name: getattr(strategies, name) for name in THEMSELVES},
-    "one_stage": strategies.OneStage(),
-    **{name: made() for name, made in CANDIDATES.items()},
-}
+NAMED = strategies.by_name()
+THEMSELVES = [name for name, one in NAMED.items() if not (one.looks_ahead or one.differentiates_gradients)]
+"""Those that the trace tells."""
 
 
 def gan_and_reals(loss=Minimax, optimizer=torch.optim.SGD, lr=1e-2):
@@ -27,10 +23,10 @@ def gan_and_reals(loss=Minimax, optimizer=torch.optim.SGD, lr=1e-2):
     return gan, (ganexp.Batch(torch.randn(8, 2)) for _ in itertools.count())
 
 
-def watched(strategy, iterations=3, setting=None, **steps):
+def watched(strategy, iterations=3, setting=None, own=None, **steps):
     gan, reals = gan_and_reals(**setting or {})
     strategy = copy.deepcopy(strategy)  # some remember what they did
-    with ganexp.watch(gan.generator, gan.discriminator, gan.optimizer_g, gan.optimizer_d) as seen:
+    with ganexp.watch(gan.generator, gan.discriminator, gan.optimizer_g, gan.optimizer_d, strategies=own or {}) as seen:
         for _ in range(iterations):
             strategy(gan, reals, **{"d_steps": 1, "g_steps": 1, **steps})
     return seen

@@ -7,14 +7,8 @@ import torch
 
 from ganexp import strategies, wrappers
 from ganexp.losses import WGAN, Minimax, NonSaturating
-from ganexp.watching.rule import DIFFERENTIATE
 from tests.thinned import thinned
 from tests.watching.own import NAMED, THEMSELVES, watched
-
-
-def test_all_strategies_are_watched():
-    known = {*map(type, NAMED.values()), *NAMED.values()}
-    assert {getattr(strategies, name) for name in strategies.__all__} - known == {strategies.Strategy, strategies.Simultaneous}
 
 
 @pytest.mark.parametrize("name", thinned(NAMED, 3))
@@ -58,10 +52,16 @@ def test_steps_are_counted(name, steps):
     assert seen.difference < 1e-4, seen.checked
 
 
+DIFFERENTIATE = tuple(name for name, one in NAMED.items() if one.differentiates_gradients)
+
+
 def test_a_rule_with_other_settings_is_told_as_its_class():
     seen = watched(strategies.Consensus(gamma=0.5))
     assert (seen.rule, seen.found.candidates) == (None, DIFFERENTIATE)
     assert seen.checked.startswith("not told apart")
+    seen = watched(strategies.Consensus(gamma=0.5), own={"half": strategies.Consensus(gamma=0.5)})
+    assert (seen.rule, seen.found.candidates) == ("half", (*DIFFERENTIATE, "half"))
+    assert seen.checked.startswith("checked: half, on the same weights")
 
 
 def test_rules_that_rounding_hides_are_not_told_apart():
