@@ -38,6 +38,8 @@ from published.pacgan import means, results
 
 ROOT = Path(__file__).resolve().parent.parent
 CONF = ROOT / "conf"
+FOLDERS = [CONF]
+"""Where options are looked for."""
 USUAL = ("detach", "g_first", "joint", "resample", "extragradient")
 PLACE = re.compile(r"(<!-- table: (\w+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 Rows = Iterator[Sequence[str]]
@@ -47,16 +49,16 @@ Rows = Iterator[Sequence[str]]
 def groups() -> Rows:
     """Yield every group with its options, the default first."""
     yield "group", "what it is", "options"
-    ours = primary([CONF])
+    ours = primary(FOLDERS)
     for group, default in ours.groups.items():
-        names = sorted((option.name for option in options(group, [CONF])), key=lambda name: (name != default, name))
+        names = sorted((option.name for option in options(group, FOLDERS)), key=lambda name: (name != default, name))
         yield f"`{group}`", ours.meanings[group], ", ".join(_marked(name, default) for name in names)
 
 
 def members(group: str) -> Rows:
     """Yield every option of a group with what its file says of it."""
     yield f"`{group}=`", "what it is", "settings"
-    for option in options(group, [CONF]):
+    for option in options(group, FOLDERS):
         settings = ", ".join(f"`{group}.{key}={value}`" for key, value in option.settings.items())
         yield f"`{option.name}`", re.sub(r"\b_|_\b", r"\\_", option.meaning), settings  # as in ._target_=, else emphasis
 
@@ -64,8 +66,8 @@ def members(group: str) -> Rows:
 def strategies() -> Rows:
     """Yield every strategy, the cheapest first, with its trace, its cost and what its file says of it."""
     yield "`strategy=`", "one iteration at `d_steps=1 g_steps=1`", "cost", "in words"
-    default = primary([CONF]).groups["strategy"]
-    said = {option.name: option.meaning for option in options("strategy", [CONF])}
+    default = primary(FOLDERS).groups["strategy"]
+    said = {option.name: option.meaning for option in options("strategy", FOLDERS)}
     for name, (d, g) in _costs().items():
         yield _marked(name, default), f"`{trace(_strategy(name))}`", f"{d}d + {g}g", said[name]
 
@@ -102,10 +104,10 @@ def measured() -> Rows:
     """Yield the measures of losses, augmentations, generators and terms."""
     yield "chosen by", "key", "what it is"
     for group in MEASURING:
-        for option in options(group, [CONF]):
+        for option in options(group, FOLDERS):
             for key, measure in measures_of(option.node, group=group).items():
                 yield f"`{group}={option.name}`", f"`{key}`", measure.meaning
-    for name, node in options_in("term").items():
+    for name, node in options_in("term", FOLDERS).items():
         kind: Any = target(node, f"term.{name}")
         yield f"`term=[{name}]`", f"`terms/{name}`", kind.measures.meaning
 
@@ -121,7 +123,7 @@ def protocols() -> Rows:
     """Yield a column for every protocol, with what it sets, and what its file says of figures that compare."""
     group, remarks = "evaluation.protocol", ("comparable", "not comparable", "source")
     columns: list[Sequence[str]] = [("", "what it is", "sets", *remarks)]
-    for option in options(group, [CONF]):
+    for option in options(group, FOLDERS):
         said: dict[str, list[str]] = {}
         for line in (CONF / group / f"{option.name}.yaml").read_text().splitlines():
             if begun := re.match(r"# ([a-z ]+): (.*)", line):
@@ -184,7 +186,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 @functools.cache
 def _costs() -> dict[str, tuple[int, int]]:
     """Return the passes through D and G of every strategy, the cheapest first."""
-    found = {option.name: in_passes(_strategy(option.name)) for option in options("strategy", [CONF])}
+    found = {option.name: in_passes(_strategy(option.name)) for option in options("strategy", FOLDERS)}
     return dict(sorted(found.items(), key=lambda item: (sum(item[1]), item[0])))
 
 

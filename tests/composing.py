@@ -19,6 +19,7 @@ from ganexp.batch import Batch
 from ganexp.cli.composing import register, settle_groups
 from ganexp.config import metrics
 from ganexp.config.choices import settings_of
+from ganexp.config.defaults import option_files
 from ganexp.config.targets import target
 from ganexp.networks import MLPDiscriminator
 from ganexp.strategies.base import as_strategy
@@ -69,19 +70,20 @@ def _composed(*words: str) -> DictConfig:
 
 
 def options(group: str) -> list[str]:
-    return sorted(path.stem for path in (CONF / group).glob("*.yaml"))
+    """Return the names of a group's options, those of installed plug-ins among them."""
+    return sorted(option_files(group))
 
 
 @functools.cache
 def declared(group: str, name: str) -> Any:
     """Return the class or function that an option names."""
-    return target({"_target_": OmegaConf.load(CONF / group / f"{name}.yaml")._target_}, group)
+    return target({"_target_": OmegaConf.load(option_files(group)[name])._target_}, group)
 
 
 def chosen(group: str, name: str, **settings: Any) -> Any:
     """Return what an option makes, with other settings if they are given; a function stays itself."""
     found = declared(group, name)
-    node: Any = OmegaConf.to_container(OmegaConf.load(CONF / group / f"{name}.yaml"))
+    node: Any = OmegaConf.to_container(OmegaConf.load(option_files(group)[name]))
     node.pop("defaults", None)
     return found(**settings_of(node) | settings) if inspect.isclass(found) else found
 

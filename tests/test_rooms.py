@@ -122,7 +122,7 @@ ALLOWED = {
     "cli.commands": (
         SPOKEN
         | {"batch", "cli", "compare", "config", "data", "distributed", "dynamics", "evaluation", "instruments", "logging"}
-        | {"augmentations", "documents", "gan", "penalties", "sampling", "training", "watching"},
+        | {"augmentations", "documents", "gan", "penalties", "sampling", "strategies", "training", "watching"},
         FRAMEWORK | {"filelock", "torchvision", "PIL", "matplotlib", "omegaconf", "plotly", "tqdm", "wandb_workspaces"},
     ),
     "__init__": ({"batch", "cli", "config", "facts", "gan", "prior", "training", "watching"}, set()),

@@ -465,7 +465,7 @@ def compare(parser: ArgumentParser) -> None:
     All rows run in turn, many times over, so that drift hits all alike. A ratio is taken within each turn, against `detach`
     with redundant gradients, and the table shows its median and 95 % confidence interval. With loss=nonsaturating, two rows
     are plain PyTorch loops of `detach`, with and without redundant gradients: what the framework costs is the ratio to them.
-    Writes table.md, table.csv and plots below outputs/. Only ganexp's own strategies are compared.
+    Writes table.md, table.csv and plots below outputs/.
     """
     strategies = [*option_files("strategy")]
     parser.add_argument(

@@ -11,10 +11,9 @@ from typing import Any
 from ganexp.cli.arguments import parser
 from ganexp.cli.composing import compose
 from ganexp.cli.ready import CLASSES, READY
-from ganexp.config.defaults import conf_folder, option_files
+from ganexp.config.defaults import option_files
 from ganexp.config.parsing import parse
 from ganexp.config.plain import evaluated, plain
-from ganexp.config.plugins import conf_folders
 from ganexp.config.schema import files_among, unknown_feature
 from ganexp.documents import refuse_links_out, refuse_outside, refuse_taken, refuse_unwritable
 from ganexp.facts import UserError
@@ -382,7 +381,7 @@ def _refuse_label(place: Path | str, label: str | None) -> None:
 
 def _refuse_unknown(option: str, names: Sequence[str], group: str) -> None:
     """Refuse names of which a group has no file; names from plugins are checked later, when Hydra composes."""
-    known = option_files(group, [conf_folder(), *conf_folders()])
+    known = option_files(group)
     for name in names:
         if name not in known:
             raise UserError(f"{option} {name} is unknown: choose from {', '.join(sorted(known))}")

@@ -13,9 +13,8 @@ from omegaconf import DictConfig
 from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBaseException
 from yaml import YAMLError  # type: ignore[import-untyped]
 
-from ganexp.config.defaults import conf_folder, option_files
+from ganexp.config.defaults import option_files
 from ganexp.config.parsing import unknown_key
-from ganexp.config.plugins import conf_folders
 from ganexp.config.schema import GROUPS, LISTS
 from ganexp.facts import UserError
 
@@ -103,6 +102,6 @@ def _unknown_option(group: str, option: str, names: list[str]) -> str:
     if option in EXTRAS:
         return missing_plugin(group, option)
     if group in LISTS:  # Hydra does not always list their options
-        names = sorted(option_files(group, [conf_folder(), *conf_folders()]))
+        names = sorted(option_files(group))
         return f"{group}=[{option}] is not an option; choose from {', '.join(names)}, or {group}=[] for none of them."
     return f"{group}={option} is not an option; choose one of {', '.join(names)}."

@@ -5,6 +5,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from ganexp.config.plugins import conf_folders
+
 PACKAGE = Path(__file__).parent.parent
 
 
@@ -15,9 +17,12 @@ def conf_folder() -> Path:
 
 
 def option_files(group: str, folders: Iterable[Path] = ()) -> dict[str, Path]:
-    """Return the files of a group's options in folders, or else in ganexp's own, by name: the first counts, as for Hydra."""
+    """Return the files of a group's options by name, in folders, or else in ganexp's own and those of plug-ins.
+
+    If several folders have a file of one name, the first counts, as for Hydra.
+    """
     found: dict[str, Path] = {}
-    for folder in folders or [conf_folder()]:
+    for folder in folders or [conf_folder(), *conf_folders()]:
         for path in sorted((folder / group).glob("*.yaml")):
             found.setdefault(path.stem, path)
     return found

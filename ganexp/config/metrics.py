@@ -22,7 +22,7 @@ MEASURING: tuple[Measuring, ...] = get_args(Measuring)
 
 @functools.cache
 def measures_offered() -> dict[str, type[Measure[Any]]]:
-    """Return the classes of the package's own measures, by name."""
+    """Return the classes of the measures of ganexp and of plug-ins, by name."""
     return {name: target(node, "measure") for name, node in options_in("measure").items()}  # type: ignore[misc]
 
 

@@ -10,9 +10,8 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from ganexp.config.defaults import conf_folder, defaults, options_in
+from ganexp.config.defaults import defaults, options_in
 from ganexp.config.parsing import LONGEST_SHOWN, shown
-from ganexp.config.plugins import conf_folders
 from ganexp.config.schema import files_among, is_code, is_remote
 from ganexp.facts import UserError
 from ganexp.printable import printable
@@ -94,10 +93,9 @@ def _risk_of(key: str, value: Any) -> str | None:
         return "run code"
     if re.fullmatch(r"dataset(\.of)*\.decode", key) and (is_code(value) or is_remote(value)):
         return "run code" if is_code(value) else "download from the Hugging Face Hub"
-    if key.startswith("logger.") and value is not None and not LOGGED.fullmatch(re.sub(r"\.\d+$", "", key)):
-        options = options_in("logger", [conf_folder(), *conf_folders()])
-        if dict(_leaves({"logger": options})).get(key) != value:
-            return "write outside the run folder"
+    writes = key.startswith("logger.") and value is not None and not LOGGED.fullmatch(re.sub(r"\.\d+$", "", key))
+    if writes and dict(_leaves({"logger": options_in("logger")})).get(key) != value:
+        return "write outside the run folder"
     return None
 
 

@@ -107,7 +107,7 @@ def _of_checkpoints(folder: RunFolder, options: argparse.Namespace) -> tuple[lis
 
 
 def _choices(names: Sequence[str]) -> dict[str, Choice]:
-    """Return strategies with their default settings, by name: all that ganexp has, if none are named."""
+    """Return strategies with their default settings, by name: all of them, if none are named."""
     named = names or option_files("strategy")
     return {name: choose("strategy", plain(compose(f"strategy={name}").strategy)) for name in named}
 

@@ -6,9 +6,13 @@ import json
 import runpy
 import sys
 import traceback
+from typing import Any
 
 from ganexp.cli.commands.pages.lives import lives
+from ganexp.config.defaults import option_files
+from ganexp.config.plugins import conf_folders
 from ganexp.documents import atomic_write
+from ganexp.strategies import Strategy
 from ganexp.watching import WatchedLoop, watch
 from ganexp.watching.events import Player
 
@@ -46,7 +50,7 @@ class Counter:
 
 def main(options: argparse.Namespace) -> WatchedLoop:
     """Run the script, print the report, and return it."""
-    seen = watch(on_step=Counter(options.iterations))
+    seen = watch(strategies=of_plugins(), on_step=Counter(options.iterations))
     failure: BaseException | None = None
     stopped = ""
     before = sys.argv[:], sys.path[:]
@@ -77,3 +81,18 @@ def main(options: argparse.Namespace) -> WatchedLoop:
     if stopped:
         print(f"{options.script} {stopped}.", file=sys.stderr)
     return seen
+
+
+def of_plugins() -> dict[str, Strategy]:
+    """Return the strategies of installed plug-ins, with the settings of their files."""
+    folders = conf_folders()
+    files = option_files("strategy", folders) if folders else {}
+    if not files:  # and nothing that configurations need is imported
+        return {}
+    from omegaconf import OmegaConf
+
+    from ganexp.config.assemble import plain_strategy_of
+    from ganexp.config.choices import choose
+
+    nodes: dict[str, Any] = {name: OmegaConf.to_container(OmegaConf.load(path)) for name, path in files.items()}
+    return {name: plain_strategy_of(choose("strategy", node)) for name, node in nodes.items()}
