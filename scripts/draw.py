@@ -49,17 +49,7 @@ CONCEPTS = (  # name, what it is, color, left and right edge, top and bottom
     ("GAN", "networks, loss,\npenalties,\noptimisers", "tab:green", 7.4, 11.2, 9.1, 12.3),
 )
 ARROW = {"arrowstyle": "-|>", "color": "0.2", "linewidth": 1.5}
-DRAWN: dict[str, Callable[..., None]] = {
-    "resample": strategies.resample,
-    "reuse_z": strategies.reuse_z,
-    "detach": strategies.detach,
-    "retain_graph": strategies.retain_graph,
-    "g_first": strategies.g_first,
-    "g_first_resample": strategies.g_first_resample,
-    "joint": strategies.joint,
-    "one_stage": strategies.OneStage(),
-    "extragradient": strategies.Extragradient(),
-}
+DRAWN = ("resample", "reuse_z", "detach", "retain_graph", "g_first", "g_first_resample", "joint", "one_stage", "extragradient")
 
 
 def graphs() -> Figure:
@@ -68,8 +58,8 @@ def graphs() -> Figure:
     rows = len(DRAWN) // columns
     figure = Figure(figsize=(4.2 * columns, 1.9 * rows + 0.9), layout="constrained")
     panels = figure.subplots(rows, columns, squeeze=False).ravel()
-    for axes, (name, strategy) in zip(panels, DRAWN.items(), strict=True):
-        gan = traced(strategy)
+    for axes, name in zip(panels, DRAWN, strict=True):
+        gan = traced(strategies.by_name()[name])
         trace, passes = gan.trace, gan.passes
         for line, one in enumerate(passes):
             color = COLORS[one.letter]

@@ -45,6 +45,7 @@ TWICE = tuple(name for name, one in STRATEGIES.items() if as_strategy(one).diffe
 """Strategies that differentiate the field of both gradients."""
 WITHOUT_REPLAY = tuple(name for name, one in STRATEGIES.items() if as_strategy(one).learns_through_d_loss)
 """Strategies whose G learns through D's objective on its own fakes."""
+ZERO_SUM = tuple(name for name, one in STRATEGIES.items() if "zero_sum" in as_strategy(one).needs)
 BATCH = 6
 LATENT = 3
 

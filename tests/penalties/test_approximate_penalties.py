@@ -17,7 +17,7 @@ from tests.composing import composed, every_strategy
 from tests.distributed.alike import assert_the_same
 from tests.small_runs import NARROW
 from tests.strategies.maps import on_places
-from tests.tiny import STRATEGIES, Case, descend, gan_in_parts, iterate, real_batches, state, tiny_gan, train
+from tests.tiny import STRATEGIES, ZERO_SUM, Case, descend, gan_in_parts, iterate, real_batches, state, tiny_gan, train
 
 EXACT = {"r1": (ApproximateR1, R1), "r2": (ApproximateR2, R2), "r1r2": (ApproximateR1R2, R1R2)}
 
@@ -146,7 +146,7 @@ def test_parts_of_a_batch_are_the_whole(name):
     torch.testing.assert_close(whole, parts, rtol=1e-10, atol=1e-13)
 
 
-@pytest.mark.parametrize("strategy", every_strategy(but=("competitive",)))
+@pytest.mark.parametrize("strategy", every_strategy(but=ZERO_SUM))
 def test_every_strategy_has_them(strategy):
     """With weights of 0 it is the strategy without them, whatever it does with their terms."""
     penalties = (NoPenalty, lambda: ApproximateR1R2(weight=0), lambda: Centring(weight=0))

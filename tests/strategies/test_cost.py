@@ -17,7 +17,7 @@ from ganexp.instruments.counting import LiveActivations, operations, weights_of
 from ganexp.losses import Minimax, NonSaturating, SoftmaxGAN
 from ganexp.networks import DCGANDiscriminator, DCGANGenerator
 from ganexp.strategies import Drift, Unrolled
-from tests.tiny import STRATEGIES
+from tests.tiny import STRATEGIES, ZERO_SUM
 
 SHAPE, BATCH, LATENT = (3, 16, 16), 4, 6
 
@@ -74,7 +74,7 @@ COST |= {name: (cost, cost, added) for name, (cost, added) in COST_OF_BOTH.items
 @pytest.mark.parametrize("redundant_gradients", [True, False])
 @pytest.mark.parametrize("strategy", COST)
 def test_operations(strategy, redundant_gradients, loss):
-    if strategy == "competitive":
+    if strategy in ZERO_SUM:
         loss = Minimax
     gan = made(loss(), redundant_gradients)
     on, off, (further_d, further_d1) = COST[strategy]

@@ -8,7 +8,7 @@ from ganexp import GAN, Prior
 from ganexp.losses import Minimax, NonSaturating
 from ganexp.networks import MLPGenerator
 from tests.composing import every_strategy
-from tests.tiny import BATCH, LATENT, STRATEGIES, train
+from tests.tiny import BATCH, LATENT, STRATEGIES, ZERO_SUM, train
 
 
 class Odd(nn.Module):
@@ -56,7 +56,7 @@ def trained(strategy, discriminator, loss=NonSaturating):
 @pytest.mark.parametrize("twice", [True, False], ids=["module registered twice", "weights shared by two modules"])
 @pytest.mark.parametrize("strategy", every_strategy())
 def test_odd_discriminators_train_as_plain_ones(strategy, twice):
-    loss = Minimax if strategy == "competitive" else NonSaturating
+    loss = Minimax if strategy in ZERO_SUM else NonSaturating
     odd, found = trained(STRATEGIES[strategy], Odd(twice=twice), loss)
     _, expected = trained(STRATEGIES[strategy], Plain(), loss)
     torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-14)
