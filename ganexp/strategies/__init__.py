@@ -1,14 +1,14 @@
 """Update strategies: one training iteration each, in the verbs of the GAN, on an endless iterator of real batches.
 
-A strategy is a function, `strategy(gan, reals, *, d_steps, g_steps)`, or, with settings, state or something to declare, a
-`Strategy`. It is written in the verbs of `ganexp.gan.GAN` and touches nothing else. A strategy that moves both networks at once
+A strategy is a function, `strategy(gan, reals, *, d_steps, g_steps)`, or, with settings or state, a `Strategy`. What others should
+know of it, it declares: as attributes of the class, or by `declared` around a function. It is written in the verbs of `ganexp.gan.GAN` and touches nothing else. A strategy that moves both networks at once
 says only how: `ganexp.strategies.simultaneous` takes the steps that one network has left. Apart from that, lines that two
 strategies share are repeated on purpose: what differs between two algorithms can be read as a diff.
 
 A wrapper is a strategy around a strategy: see `ganexp.wrappers.base`.
 """
 
-import inspect
+from typing import Any
 
 from ganexp.strategies.alex_gda import AlexGDA
 from ganexp.strategies.base import Strategy, as_strategy, declared
@@ -66,6 +66,5 @@ __all__ = [
 
 def by_name() -> dict[str, Strategy]:
     """Return every strategy with its defaults, by its name in configurations, which is that of its file."""
-    parts = (globals()[name] for name in __all__)
-    own = {one.__module__.rpartition(".")[2]: one for one in parts if one not in (Strategy, Simultaneous, declared)}
-    return {name: as_strategy(one() if inspect.isclass(one) else one) for name, one in own.items()}
+    parts: list[Any] = [globals()[name] for name in __all__ if name not in ("Strategy", "Simultaneous", "declared")]
+    return {one.__module__.rpartition(".")[2]: as_strategy(one() if isinstance(one, type) else one) for one in parts}

@@ -32,7 +32,7 @@ def _times(one: str, all_of_them: str) -> str:
 def _rule(seen: Mapping[str, Any]) -> list[str]:
     if seen["rule"]:
         kin = f" ({seen['class']})" if seen["class"] else ""
-        lines = [f"  rule    {seen['rule']}{kin}", f"          {seen['command']}"]
+        lines = [f"  rule    {seen['rule']}{kin}", *([f"          {seen['command']}"] if seen["command"] else [])]
     else:
         near = f"; the nearest is {seen['nearest']}" if seen["nearest"] else ""
         near += f", as {', '.join(seen['candidates'])} do" if seen["candidates"] else ""

@@ -163,7 +163,7 @@ class WatchedLoop:
         named = self._known.get(self.rule or "", Strategy())
         return {
             "rule": self.rule,
-            "command": self.found.command if self.rule else None,
+            "command": self.found.command if self.rule and self.rule not in self._further else None,
             "class": self._known.get(named.equals, named).family,
             "nearest": self.found.nearest,
             "why": self.found.why,

@@ -59,8 +59,7 @@ def section(found: Sequence[RecordedRun]) -> str:
 def _changed(group: str, names: str, same: dict[str, Any]) -> list[str]:
     """Return the settings of a group's members that are not as in their YAML; all of them if it is not found."""
     own = {key.removeprefix(f"{group}."): value for key, value in same.items() if key.startswith(f"{group}.")}
-    folders = [conf_folder(), *conf_folders()]
-    found = [option(group, name, folders) for name in names.strip("[]").split(",")]
+    found = [option(group, name, [conf_folder(), *conf_folders()]) for name in names.strip("[]").split(",")]
     usual = {key: value for one in found if one for key, value in one.settings.items()}
     told = {key: value for key, value in own.items() if not is_target(key) and (key in usual or None in found)}
     return [f"{key}={shown(value)}" for key, value in told.items() if not _is_written(value, usual.get(key, ""))]
