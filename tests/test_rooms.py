@@ -164,7 +164,7 @@ def test_watching_reaches_the_subject_alone():
     code = "import sys, torch; there = {*sys.modules}; import ganexp.watching; print(*{*sys.modules} - there)"
     imported = run(sys.executable, "-c", code, cwd=ROOT).stdout.split()
     rooms = {name.split(".")[1] for name in imported if name.startswith("ganexp.")}
-    assert rooms <= SUBJECT | {"watching", "instruments", "distributed", "facts", "ranges"}
+    assert rooms <= SUBJECT | SPOKEN | {"watching", "instruments", "distributed", "documents", "ranges"}
     assert {name.split(".")[0] for name in imported} <= STANDARD | FRAMEWORK | {"ganexp", "annotated_types", "triton"}
 
 

@@ -311,7 +311,7 @@ def translate(parser: ArgumentParser) -> None:
         help="side, or height and width, that images are resized and cropped to; their own by default",
     )
     parser.add_argument(
-        "--half", choices=["left", "right"], help="the half of each image that is the source, where a picture holds both halves"
+        "--half", choices=["left", "right"], help="the half of each image that is the source; the whole by default"
     )
     parser.add_argument(
         "--range",

@@ -1,9 +1,10 @@
 """Update strategies: one training iteration each, in the verbs of the GAN, on an endless iterator of real batches.
 
-A strategy is a function, `strategy(gan, reals, *, d_steps, g_steps)`, or, with settings or state, a `Strategy`. What others should
-know of it, it declares: as attributes of the class, or by `declared` around a function. It is written in the verbs of `ganexp.gan.GAN` and touches nothing else. A strategy that moves both networks at once
-says only how: `ganexp.strategies.simultaneous` takes the steps that one network has left. Apart from that, lines that two
-strategies share are repeated on purpose: what differs between two algorithms can be read as a diff.
+A strategy is a function, `strategy(gan, reals, *, d_steps, g_steps)`, or, with settings or state, a `Strategy`. What others
+should know of it, it declares: as attributes of the class, or by `declared` around a function. It is written in the verbs of
+`ganexp.gan.GAN` and touches nothing else. A strategy that moves both networks at once says only how:
+`ganexp.strategies.simultaneous` takes the steps that one network has left. Apart from that, lines that two strategies share are
+repeated on purpose: what differs between two algorithms can be read as a diff.
 
 A wrapper is a strategy around a strategy: see `ganexp.wrappers.base`.
 """
