@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from ganexp.config.build import build
     from ganexp.config.loading import load, load_discriminator
     from ganexp.facts import Facts, Misfit, UserError
-    from ganexp.gan import GAN
+    from ganexp.gan import GAN, Game
     from ganexp.prior import Prior
     from ganexp.training import Step, Trainer
     from ganexp.watching import watch
@@ -18,6 +18,7 @@ HOMES = {
     "Batch": "ganexp.batch",
     "Facts": "ganexp.facts",
     "GAN": "ganexp.gan",
+    "Game": "ganexp.gan",
     "Misfit": "ganexp.facts",
     "Prior": "ganexp.prior",
     "Step": "ganexp.training",
@@ -35,6 +36,7 @@ __all__ = [
     "GAN",
     "Batch",
     "Facts",
+    "Game",
     "Misfit",
     "Prior",
     "Step",

@@ -124,8 +124,8 @@ class Objective:
     """
 
     loss: Tensor
-    real_scores: Tensor | None
-    fake_scores: Tensor
+    real_scores: Tensor | None = None
+    fake_scores: Tensor | None = None
     penalty: Tensor | None = None
     terms: Tensor | None = None
     values: Mapping[str, Tensor] = field(default_factory=dict)

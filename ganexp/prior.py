@@ -1,7 +1,7 @@
 """The distribution of latents z, and of the class labels under which samples are generated from them."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Annotated, Literal
+from typing import Annotated, Generic, Literal, TypeVar
 
 import torch
 from annotated_types import Ge
@@ -11,8 +11,49 @@ from ganexp.batch import Batch
 from ganexp.ranges import checked
 from ganexp.streams import stream
 
+Item = TypeVar("Item")
 COLUMNS = 8
 """How many consecutive fixed latents have the same label; a grid of pictures should have as many columns."""
+
+
+class RealBatches(Generic[Item]):
+    """Real batches on their way to a strategy, and the one that the next sample belongs to.
+
+    Where a strategy draws a real batch and then samples, the sample belongs to that batch. Where it samples alone, or once
+    more, the next real batch is drawn for the sample.
+    """
+
+    def __init__(self) -> None:
+        self.count = 0
+        """How many have been drawn."""
+        self._reals: Iterator[Item] = iter(())
+        self._last: list[Item] = []
+        self._unused: list[Item] = []
+
+    def follow(self, reals: Iterator[Item]) -> Iterator[Item]:
+        """Return the real batches of an iteration on their way to the strategy."""
+        self._reals, self._last, self._unused = reals, [], []
+        return self._noted()
+
+    def put_back(self) -> None:
+        """Let the batch that was drawn last count as not sampled for yet."""
+        self._unused = self._last
+
+    def take(self) -> Item:
+        """Return the batch that the next sample belongs to."""
+        (batch,), self._unused = self._unused or [self._drawn()], []
+        return batch
+
+    def _noted(self) -> Iterator[Item]:
+        for batch in self._reals:
+            self.count += 1
+            self._last = self._unused = [batch]
+            yield batch
+
+    def _drawn(self) -> Item:
+        batch = next(self._reals)
+        self.count += 1
+        return batch
 
 
 class Prior:
@@ -74,7 +115,7 @@ class Prior:
         return reals
 
     def put_back(self) -> None:
-        """Let the real batch that was drawn last count as not drawn yet, for a prior whose samples belong to real batches."""
+        """Let the real batch that was drawn last count as not sampled for yet, if samples belong to real batches."""
 
     def sample(self, n: int) -> Batch:
         """Draw the next `n` training latents, `(n, latent_dim)`."""

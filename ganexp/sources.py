@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from ganexp.batch import Batch
-from ganexp.prior import Prior
+from ganexp.prior import Prior, RealBatches
 
 
 @dataclass(frozen=True)
@@ -53,9 +53,7 @@ class Sources(Prior):
         super().__init__(1, seed=seed, device=device, dtype=dtype)
         self.classes = classes
         self.looked_at = looked_at
-        self._reals: Iterator[Batch] = iter(())
-        self._drawn: Batch | None = None
-        self._unused: Batch | None = None
+        self._batches: RealBatches[Batch] = RealBatches()
 
     @property
     def streams(self) -> list[torch.Generator]:
@@ -65,24 +63,17 @@ class Sources(Prior):
         """Do nothing: sources follow the data."""
 
     def follow(self, reals: Iterator[Batch]) -> Iterator[Batch]:
-        self._reals, self._drawn, self._unused = reals, None, None
-        return self._noted()
-
-    def _noted(self) -> Iterator[Batch]:
-        for batch in self._reals:
-            self._drawn = self._unused = batch
-            yield batch
+        return self._batches.follow(reals)
 
     def put_back(self) -> None:
-        self._unused = self._drawn
+        self._batches.put_back()
 
     def sample(self, n: int) -> Batch:
         """Return the sources of the real batch drawn last, or of the next one if these were sampled before.
 
         With several processes, these are this one's share of the `n`.
         """
-        batch, self._unused = self._unused or next(self._reals), None
-        return self.of(batch)
+        return self.of(self._batches.take())
 
     def of(self, reals: Batch) -> Batch:
         """Return the sources of real samples, and the samples as their targets if they are paired.

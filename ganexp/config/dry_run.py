@@ -120,7 +120,7 @@ def dry_iteration(
     looked_at = LookedAt(lambda _: batch, config.batch_size, facts.paired) if facts.source_shape else None
     prior = prior_of(config, META, machine.dtype, [1.0] * facts.classes or None, looked_at)
     gan = gan_of(replace(choices, config=config), copy.deepcopy(parts), *networks, prior=prior)
-    reals = map(gan.packed, prior.follow(itertools.repeat(batch)))
+    reals = gan.follow(itertools.repeat(batch))
     try:
         g_steps = min(2, config.g_steps) if config.g_batch is None else 1  # so that G's last update is the one beside D's
         tried = copy.deepcopy(strategy)

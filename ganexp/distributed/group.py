@@ -66,13 +66,7 @@ class DistributedProcesses(Processes):
         return torch.cat([whole[: self.rank * size], share, whole[(self.rank + 1) * size :]])
 
     def sum(self, gradients: Gradients) -> Gradients:
-        """Return the gradients summed over processes, in one reduction; a gradient that is None is None in all of them."""
-        present = [gradient for gradient in gradients if gradient is not None]
-        flat = torch.cat([gradient.reshape(-1) for gradient in present])
-        dist.all_reduce(flat)
-        parts = flat.split([gradient.numel() for gradient in present])
-        sums = iter(part.view(gradient.shape).to(gradient.dtype) for part, gradient in zip(parts, present, strict=True))
-        return tuple(None if gradient is None else next(sums) for gradient in gradients)
+        return summed(gradients)
 
     def total(self, value: Tensor) -> Tensor:
         """Return the sum of every process's tensor, which can be differentiated twice."""
@@ -168,6 +162,16 @@ class DistributedProcesses(Processes):
         self.tell(None)
         self._hosts = None  # ends gloo's threads: one that frees a tensor while Python exits would abort the process
         dist.destroy_process_group()
+
+
+def summed(gradients: Gradients) -> Gradients:
+    """Return the gradients summed over processes, in one reduction; a gradient that is None is None in all of them."""
+    present = [gradient for gradient in gradients if gradient is not None]
+    flat = torch.cat([gradient.reshape(-1) for gradient in present])
+    dist.all_reduce(flat)
+    parts = flat.split([gradient.numel() for gradient in present])
+    sums = iter(part.view(gradient.shape).to(gradient.dtype) for part, gradient in zip(parts, present, strict=True))
+    return tuple(None if gradient is None else next(sums) for gradient in gradients)
 
 
 class _Total(torch.autograd.Function):

@@ -1,8 +1,7 @@
-"""The GAN, and the verbs that update strategies are written in."""
+"""The GAN: how its objectives are formed from networks, a loss, a penalty and terms."""
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -14,14 +13,12 @@ from torch.optim import Optimizer
 from ganexp.augmentations import Augmentation, NoAugmentation
 from ganexp.batch import Batch, Discriminator, Gradients, Objective, per_sample, scores_of
 from ganexp.distributed.processes import Processes
-from ganexp.gan.field import Field, refuse_once_differentiable
+from ganexp.gan.field import Field
+from ganexp.gan.game import Game, scalar
 from ganexp.gan.packing import packed
 from ganexp.gan.passes import Passes, ends_in_sigmoid
-from ganexp.instruments.meter import Meter
-from ganexp.instruments.timer import timer_for
 from ganexp.losses import Loss
 from ganexp.losses.heads import over_heads
-from ganexp.optimizers.ownership import Optimized, refuse_foreign_parameters
 from ganexp.penalties import NoPenalty, Penalty, Seen
 from ganexp.prior import Prior
 from ganexp.terms import ADVERSARIAL, Balance, Generated, Term
@@ -30,14 +27,10 @@ from ganexp.terms.balance import compared_gradients, times
 log = logging.getLogger(__name__)
 
 
-class GAN:
-    """Two networks, a loss, two optimisers and a latent prior, with one verb for each thing a strategy can say.
+class GAN(Game):
+    """Two networks, a loss, two optimisers and a latent prior: a game whose objectives are formed from these.
 
-    Verbs form quantities (`sample`, `generate`, `d_loss`, `g_loss`, `losses`), differentiate them (`gradients`, `field`), move
-    networks (`move`), or update: differentiate, move and record. Only updates record, so that looking at a loss, or ahead,
-    moves no k_t and no mean in the log. An update computes gradients for the parameters of the network that moves, applies
-    them, and leaves no gradient behind in either network. Where a batch is expected, a plain tensor counts as one without
-    conditions.
+    Where a batch is expected, a plain tensor counts as one without conditions.
 
     Args:
         generator: Maps latents `(B, latent_dim)` to a batch shaped like the real one, never a view of its parameters,
@@ -95,9 +88,7 @@ class GAN:
         balance: Balance | None = None,
         term_gradients: bool = False,
     ) -> None:
-        refuse_foreign_parameters(generator, discriminator, optimizer_g, optimizer_d)
-        self.generator = generator
-        self.discriminator = discriminator
+        self._begin(generator, discriminator, optimizer_g, optimizer_d, clip_gradients, prior.device)
         self.loss = over_heads(loss, getattr(discriminator, "heads", ()))
         self.prior = prior
         self.processes = processes or Processes()
@@ -123,37 +114,21 @@ class GAN:
         self.augment.processes = self.processes
         self._reads_source = bool(getattr(discriminator, "reads_source", False))
         self._advances = hasattr(generator, "advance")
-        self.timer = timer_for(prior.device)
-        self._looked_at: set[str] = set()
         self._passes = Passes(autocast, accumulate, further=loss.reads)
         self.redundant_gradients = redundant_gradients
-        self.meter = Meter(prior.device)
-        self._g = Optimized("generator", "optimizer_g", generator, optimizer_g, clip_gradients)
-        self._d = Optimized("discriminator", "optimizer_d", discriminator, optimizer_d, clip_gradients)
 
     @property
-    def optimizer_g(self) -> Optimizer:
-        """What moves G."""
-        return self._g.optimizer
+    def seed(self) -> int:
+        return self.prior.seed
 
-    @property
-    def optimizer_d(self) -> Optimizer:
-        """What moves D."""
-        return self._d.optimizer
+    def accept(self, strategy: Any) -> None:
+        """Accept any strategy: a GAN offers all that one may need; what does not fit is refused at the first batch."""
 
-    @property
-    def d_parameters(self) -> list[nn.Parameter]:
-        """The parameters of D that are trained now."""
-        return self._d.trainable()
+    def follow(self, reals: Iterator[Batch]) -> Iterator[Batch]:
+        return map(self.packed, self.prior.follow(reals))
 
-    @property
-    def g_parameters(self) -> list[nn.Parameter]:
-        """The parameters of G that are trained now."""
-        return self._g.trainable()
-
-    def phase(self, network: str) -> AbstractContextManager[None]:
-        """Count the time that is spent inside as that of `d` or `g`."""
-        return self.timer.phase(network)
+    def put_back(self) -> None:
+        self.prior.put_back()
 
     def sample(self) -> Batch:
         """Draw a batch of latents, `(B, latent_dim)`, or of sources; with several processes, each gets its share."""
@@ -265,7 +240,7 @@ class GAN:
             if self.penalty.differentiates_gradients:
                 self.need_second_derivatives("penalty of G", [penalty])
             penalty = self._of_global_batch(penalty, len(fake), len(fake_scores))
-        loss = self._scalar("g_loss", self.loss.g_loss(real_scores, fake_scores))
+        loss = scalar(f"{type(self.loss).__name__}.g_loss", self.loss.g_loss(real_scores, fake_scores))
         if not (self.terms or self.balance.rescales or self.term_gradients):
             return Objective(times(self.balance.weight, loss), real_scores, fake_scores, penalty)
         values = {ADVERSARIAL: loss} | self._values(fake, len(fake_scores), by)
@@ -323,29 +298,12 @@ class GAN:
         with self.phase("g"):
             return d, self.g_objective(real_scores, fake_scores, fake, self.discriminator)
 
-    def need_second_derivatives(self, purpose: str, made: Sequence[Tensor | None]) -> None:
-        """Refuse layers without second derivatives, by the graph of what was formed from gradients; checked once per purpose.
-
-        Raises:
-            ValueError: There is such a layer.
-        """
-        if purpose not in self._looked_at:
-            refuse_once_differentiable(made)
-            self._looked_at.add(purpose)
-
     def reals_for_g(self, reals: Iterator[Batch]) -> Batch | None:
         """Draw a real batch for a separate generator update, or return None where the loss has no use for one."""
         return next(reals) if self.loss.g_needs_real else None
 
-    def gradients(self, d: Objective, g: Objective) -> tuple[Gradients, Gradients]:
-        """Take the gradient of D's objective for D and of G's objective for G."""
-        with self.phase("d"):
-            d_gradients = self._d.gradients(d.value, self._redundant(self._g), retain_graph=True)
-        with self.phase("g"):
-            return d_gradients, self._g.gradients(g.value, self._redundant(self._d))
-
     def field(self, d: Objective, g: Objective) -> Field:
-        """Take the same gradients with their graph, for products with their Jacobian; see `losses_of_both`.
+        """Take gradients with their graph, as any game does.
 
         Raises:
             ValueError: Batches go through networks in parts, which are not kept for a second backward pass, or a layer has no
@@ -358,60 +316,24 @@ class GAN:
                 "this strategy differentiates gradients, and those that a balance rescales are not the gradient of any loss: "
                 "choose balance=none, or strategy=joint"
             )
-        with self.phase("d"):
-            d_gradients = self._d.gradients(d.value, create_graph=True)
-        with self.phase("g"):
-            g_gradients = self._g.gradients(g.value, create_graph=True)
-        self.need_second_derivatives("field", [*d_gradients, *g_gradients])
-        return Field(d_gradients, g_gradients, self.d_parameters, self.g_parameters)
+        return super().field(d, g)
 
-    def move(self, d_gradients: Gradients, g_gradients: Gradients) -> tuple[Gradients, Gradients]:
-        """Move both networks by one step of their optimisers, recording nothing; return what all processes moved along."""
-        return self.move_along(self.processes.sum(d_gradients), self.processes.sum(g_gradients))
-
-    def move_along(self, d_gradients: Gradients, g_gradients: Gradients) -> tuple[Gradients, Gradients]:
-        """Move both networks along gradients that all processes have, such as those that an earlier move returned."""
-        with self.phase("d"):
-            d_gradients = self.move_d(d_gradients)
-        with self.phase("g"):
-            return d_gradients, self.move_g(g_gradients)
+    def zero_sum_weight(self) -> float | Tensor:
+        if self.penalty.reads_scores:
+            raise ValueError(
+                "competitive needs a zero-sum game, and a penalty on D's scores of fakes depends on G as well: choose joint"
+            )
+        if any(term.reads_discriminator for term in self.terms.values()):
+            raise ValueError(
+                "competitive needs a zero-sum game, but for terms of one network alone, and a term of G on D's features "
+                "depends on both: choose joint"
+            )
+        return self.balance.weight
 
     def move_d(self, gradients: Gradients) -> Gradients:
-        """Move D by one step of its optimiser along gradients that all processes have; return what it moved along."""
-        gradients = self._d.step(gradients)
+        gradients = super().move_d(gradients)
         self.penalty.constrain(self.discriminator)
         return gradients
-
-    def move_g(self, gradients: Gradients) -> Gradients:
-        """Move G likewise."""
-        return self._g.step(gradients)
-
-    def update_d(self, d: Objective, *, retain_graph: bool = False, gradients: Gradients | None = None) -> None:
-        """Descend D's objective by one step of D; `retain_graph` keeps the graph for a later backward pass.
-
-        Gradients may be given in place of the objective's own.
-        """
-        with self.phase("d"):
-            gradients = gradients or self._d.gradients(d.value, self._redundant(self._g), retain_graph=retain_graph)
-            self._record_d(d, self.move_d(self.processes.sum(gradients)))
-
-    def update_g(self, g: Objective, *, gradients: Gradients | None = None) -> None:
-        """Descend G's objective by one step of G, along its own gradient or a given one."""
-        with self.phase("g"):
-            gradients = gradients or self._g.gradients(g.value, self._redundant(self._d))
-            self._record_g(g, self.move_g(self.processes.sum(gradients)))
-
-    def update_both(
-        self, d: Objective, g: Objective, gradients: tuple[Gradients, Gradients] | None = None
-    ) -> tuple[Gradients, Gradients]:
-        """Move both networks by gradients taken at the same point: those of the objectives, or given ones.
-
-        Return what all processes moved along.
-        """
-        d_gradients, g_gradients = self.move(*(gradients or self.gradients(d, g)))
-        self._record_d(d, d_gradients)
-        self._record_g(g, g_gradients)
-        return d_gradients, g_gradients
 
     def finish_iteration(self) -> None:
         """Let the loss move its own state, once, by the scores of the last D update and the last G update."""
@@ -451,6 +373,7 @@ class GAN:
 
     def _record_d(self, d: Objective, gradients: Gradients) -> None:
         assert d.real_scores is not None
+        assert d.fake_scores is not None
         real_scores, fake_scores = per_sample(d.real_scores.detach()), per_sample(d.fake_scores.detach())
         self.meter.record_d(d, gradients)
         self.penalty.advance(real_scores, fake_scores)
@@ -474,9 +397,6 @@ class GAN:
     def _scored(self, discriminator: Callable[..., Tensor], batch: Batch) -> Tensor:
         return scores_of(self._passes.score(discriminator, self.augment(batch)))
 
-    def _redundant(self, other: Optimized) -> list[nn.Parameter]:
-        return other.trainable() if self.redundant_gradients else []
-
     def _look_at(self, scores: Tensor) -> None:
         """Warn once of a D that ends in a sigmoid under a loss on logits, by the graph of its scores."""
         if "scores" in self._looked_at or scores.is_meta:  # a configuration that is tried is not trained yet
@@ -488,16 +408,9 @@ class GAN:
                 type(self.loss).__name__,
             )
 
-    def _scalar(self, method: str, value: Tensor) -> Tensor:
-        """Return what a loss of one's own has returned, if it is an objective."""
-        if isinstance(value, Tensor) and value.ndim == 0:
-            return value
-        returned = f"a tensor of shape {tuple(value.shape)}" if isinstance(value, Tensor) else repr(value)
-        raise ValueError(f"{type(self.loss).__name__}.{method} returns {returned}, and an objective is one number")
-
     def _d_objective(self, x: Batch, fake: Batch, real_scores: Tensor, fake_scores: Tensor) -> Objective:
         self._look_at(real_scores)
-        loss = self._scalar("d_loss", self.loss.d_loss(real_scores, fake_scores))
+        loss = scalar(f"{type(self.loss).__name__}.d_loss", self.loss.d_loss(real_scores, fake_scores))
         penalty = self.penalty_term(self.discriminator, x, fake, real_scores, fake_scores)
         if penalty is not None:
             if self.penalty.differentiates_gradients:

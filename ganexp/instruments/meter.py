@@ -44,32 +44,30 @@ class Meter:
         self.last_real, self.last_fake, self._gradients = held
 
     def record_d(self, d: Objective, gradients: Gradients) -> None:
-        """Record an update of the discriminator."""
+        """Record an update of the discriminator, with its scores."""
         assert d.real_scores is not None
-        self.updates["d"] += 1
+        assert d.fake_scores is not None
         self.last_real, fake = d.real_scores.detach(), d.fake_scores.detach()
         observed = {"loss/d": d.loss, "score/real": scores_of(self.last_real).mean(), "score/fake": scores_of(fake).mean()}
-        if d.penalty is not None:
-            observed["loss/penalty"] = d.penalty
-        self.add(observed)
-        if self.keeps_gradients:
-            self._gradients["grad_norm/d"] = gradients
+        self.record("d", observed if d.penalty is None else observed | {"loss/penalty": d.penalty}, gradients)
 
     def record_g(self, g: Objective, gradients: Gradients) -> None:
-        """Record an update of the generator."""
-        self.updates["g"] += 1
+        """Record an update of the generator, with the scores of its fakes."""
+        assert g.fake_scores is not None
         self.last_fake = g.fake_scores.detach()
         observed = {"loss/g": g.loss} if g.penalty is None else {"loss/g": g.loss, "loss/g_penalty": g.penalty}
-        self.add(observed | _terms(g.values) if g.values else observed)
-        if self.keeps_gradients:
-            self._gradients["grad_norm/g"] = gradients
+        self.record("g", observed | _terms(g.values) if g.values else observed, gradients)
 
     def record_terms(self, values: Mapping[str, Tensor], gradients: Gradients) -> None:
         """Record an update of the generator by its terms alone."""
-        self.updates["g"] += 1
-        self.add(_terms(values))
+        self.record("g", _terms(values), gradients)
+
+    def record(self, player: str, values: Mapping[str, Tensor], gradients: Gradients) -> None:
+        """Record an update of `d` or `g`, with some scalars."""
+        self.updates[player] += 1
+        self.add(values)
         if self.keeps_gradients:
-            self._gradients["grad_norm/g"] = gradients
+            self._gradients[f"grad_norm/{player}"] = gradients
 
     def add(self, values: Mapping[str, Tensor]) -> None:
         """Add one observation of each of some scalars."""

@@ -60,13 +60,15 @@ class Optimized:
             ValueError: The objective depends on no trainable parameter.
         """
         own = self.trainable()
-        gradients = torch.autograd.grad(
-            objective,
-            [*own, *redundant],
-            retain_graph=retain_graph or create_graph,
-            create_graph=create_graph,
-            allow_unused=True,
-        )[: len(own)]
+        gradients: tuple[Tensor | None, ...] = ()
+        if objective.requires_grad:
+            gradients = torch.autograd.grad(
+                objective,
+                [*own, *redundant],
+                retain_graph=retain_graph or create_graph,
+                create_graph=create_graph,
+                allow_unused=True,
+            )[: len(own)]
         if all(gradient is None for gradient in gradients):
             raise ValueError(
                 "the objective of an update depends on no parameter of the network that it moves: a batch was detached that "

@@ -62,29 +62,20 @@ class Competitive(RuleWithMemory):
 
     def rule(self, gan: GAN, reals: Iterator[Batch]) -> None:
         x, fake = next(reals), gan.generate(gan.sample())
-        if gan.penalty.reads_scores:
-            raise ValueError(
-                "competitive needs a zero-sum game, and a penalty on D's scores of fakes depends on G as well: choose joint"
-            )
-        if any(term.reads_discriminator for term in gan.terms.values()):
-            raise ValueError(
-                "competitive needs a zero-sum game, but for terms of one network alone, and a term of G on D's features "
-                "depends on both: choose joint"
-            )
-        self.refuse(gan.discriminator, gan.loss, x)
+        weight = gan.zero_sum_weight()
+        if gan.loss is not None:
+            self.refuse(gan.discriminator, gan.loss, x)
         d, g = gan.losses(x, fake)
-        gan.update_both(d, g, self.anticipated(gan, d, g))
+        gan.update_both(d, g, self.anticipated(gan, d, g, weight))
 
-    def anticipated(self, gan: GAN, d: Objective, g: Objective) -> tuple[Gradients, Gradients]:
-        """Return y and x, which replace the gradients of D and G.
+    def anticipated(self, gan: GAN, d: Objective, g: Objective, weight: float | Tensor) -> tuple[Gradients, Gradients]:
+        """Return y and x, which replace the gradients of D and G; `weight` is w.
 
         With b the right-hand side, the correction e = x − b solves (1 + M) e = −M b, so that nothing is added where M is zero.
         """
         field = gan.field(d, g)
         v_d, v_g = field.split(field.vector)
         rate_d, rate_g = rates(gan, self.rate)
-
-        weight = gan.balance.weight
 
         def expected(x: Vector) -> Vector:  # η_θ D_ψθ x, times w since it is taken from L_G
             return torch._foreach_mul(field.of_g_by_d(x), rate_g)

@@ -69,6 +69,8 @@ class OneStage(Simultaneous):
 def gradients_in_one_pass(gan: GAN, fake: Batch, d: Objective, g: Objective) -> tuple[Gradients, Gradients]:
     """Take the gradients of both objectives by one backward pass of the fakes through D."""
     assert d.real_scores is not None
+    assert d.fake_scores is not None
+    assert g.fake_scores is not None
     with gan.phase("d"):
         by_real, by_fake = torch.autograd.grad(d.loss, (d.real_scores, d.fake_scores))
         (g_by_fake,) = torch.autograd.grad(g.loss, g.fake_scores)

@@ -3,14 +3,13 @@
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterator
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import torch
 from annotated_types import Ge
 
-from ganexp.batch import Batch
 from ganexp.facts import Facts, Part
-from ganexp.gan import GAN
+from ganexp.gan import GAN, Game
 from ganexp.ranges import checked
 from ganexp.schedules import Schedule
 from ganexp.strategies.base import as_strategy
@@ -23,20 +22,20 @@ class Step:
     """One iteration: the strategy, the loss's own state, the averaged generator, the learning rates.
 
     Args:
-        gan: The networks with all that belongs to them.
+        gan: A `ganexp.GAN`, or another game of two players.
         strategy: One of `ganexp.strategies`, or a function or a `Strategy` like them.
         d_steps, g_steps: Updates of each network, each at least 1.
         average: The averaged generator that samples come from; by default the generator itself.
         schedule: What moves the learning rates; by default nothing.
 
     Raises:
-        ValueError: A count is not a positive integer.
+        ValueError: A count is not a positive integer, or the strategy needs what the game does not offer.
     """
 
     @checked
     def __init__(
         self,
-        gan: GAN,
+        gan: Game,
         strategy: Callable[..., None],
         *,
         d_steps: Annotated[int, Ge(1)] = 1,
@@ -44,8 +43,9 @@ class Step:
         average: Average | None = None,
         schedule: Schedule | None = None,
     ) -> None:
-        self.gan = gan
+        self.gan = cast(GAN, gan)  # of another game, what only a GAN has is read by nothing that trains it
         self.strategy = as_strategy(strategy)
+        gan.accept(self.strategy)
         self._looked = False
         self.d_steps = d_steps
         self.g_steps = g_steps
@@ -55,7 +55,7 @@ class Step:
         self.schedule = schedule or Schedule()
         self.schedule.begin({"d": gan.optimizer_d, "g": gan.optimizer_g})
 
-    def __call__(self, reals: Iterator[Batch], *, keep_gradients: bool = False) -> None:
+    def __call__(self, reals: Iterator[Any], *, keep_gradients: bool = False) -> None:
         """Run one iteration on batches drawn from `reals`; the meter keeps its gradients if their norms will be read."""
         self.strategy.prepare()
         self.gan.meter.begin(keep_gradients=keep_gradients)
@@ -66,7 +66,7 @@ class Step:
     def _check_averaging(self) -> None:
         """Let samples come from weights that an optimiser averages, and refuse what moves weights that it would not see."""
         gan, averaging = self.gan, Facts(shape=(), averages_weights=True)
-        Part.check(gan.penalty, averaging)
+        Part.check(getattr(gan, "penalty", Part()), averaging)
         part: Any = self.strategy
         while isinstance(part, Part):
             Part.check(part, averaging)
@@ -91,11 +91,22 @@ class Step:
                     network,
                 )
 
-    def iterate(self, reals: Iterator[Batch]) -> None:
-        """Run one iteration, untimed; the caller sets the learning rates of the next one, on the host."""
-        before = None if self._looked else self.gan.meter.updates.copy()
-        self.strategy(self.gan, map(self.gan.packed, self.gan.prior.follow(reals)), d_steps=self.d_steps, g_steps=self.g_steps)
-        if before is not None:
+    def iterate(self, reals: Iterator[Any]) -> None:
+        """Run one iteration, untimed; the caller sets the learning rates of the next one, on the host.
+
+        Raises:
+            ValueError: There are too few batches.
+        """
+        before = self.gan.meter.updates.copy()
+        try:
+            self.strategy(self.gan, self.gan.follow(reals), d_steps=self.d_steps, g_steps=self.g_steps)
+        except StopIteration:
+            made = self.gan.meter.updates - before
+            raise ValueError(
+                f"the batches ended within an iteration, after {made['d']} updates of D and {made['g']} of G: give an iterator "
+                "that goes on, such as one over a DataLoader again and again"
+            ) from None
+        if not self._looked:
             self._look(before)
         self.gan.finish_iteration()
         self.average.update()
@@ -109,7 +120,7 @@ class Step:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         for name, part in self.parts().items():
-            part.load_state_dict(copied(state[name], self.gan.prior.device))
+            part.load_state_dict(copied(state[name], self.gan.device))
 
 
 def copied(value: Any, device: torch.device) -> Any:

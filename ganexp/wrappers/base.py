@@ -11,7 +11,7 @@ from torch import nn
 
 from ganexp.batch import Batch
 from ganexp.facts import Facts, Part
-from ganexp.gan import GAN
+from ganexp.gan import GAN, Game
 from ganexp.losses import Loss
 from ganexp.strategies import Strategy
 from ganexp.strategies.base import as_strategy
@@ -21,19 +21,19 @@ View = TypeVar("View")
 
 
 REPLACED = ("sample", "sample_for_g", "shown_to_d", "loss", "move_d", "move_g")
-"""What a view of a GAN replaces."""
+"""What a view of a game replaces."""
 
 
 def seen(part: View, **instead: Any) -> View:
-    """Return a view of a GAN, or of a loss, in which some attributes or verbs are replaced; all its state is shared.
+    """Return a view of a game, or of a loss, in which some attributes or verbs are replaced; all its state is shared.
 
     Views of views combine in any order, as long as what replaces a verb calls no other verb that may be replaced too.
 
     Raises:
-        ValueError: Something of a GAN besides `REPLACED` would be replaced.
+        ValueError: Something of a game besides `REPLACED` would be replaced.
     """
-    if isinstance(part, GAN) and (others := instead.keys() - {*REPLACED}):
-        raise ValueError(f"a view of the GAN replaces {', '.join(REPLACED)} alone, and not {', '.join(sorted(others))}")
+    if isinstance(part, Game) and (others := instead.keys() - {*REPLACED}):
+        raise ValueError(f"a view of a game replaces {', '.join(REPLACED)} alone, and not {', '.join(sorted(others))}")
     view = copy.copy(part)
     vars(view).update(instead)
     return view
@@ -43,7 +43,7 @@ def handed_on(gan: GAN, batch: Batch, reals: Iterator[Batch]) -> Iterator[Batch]
     """Return a real batch that a wrapper has drawn for itself, and then the others; its sources are sampled along with it."""
 
     def again() -> Iterator[Batch]:
-        gan.prior.put_back()
+        gan.put_back()
         yield batch
 
     return itertools.chain(again(), reals)  # `yield from reals` would close a generator that the next iteration needs

@@ -1,4 +1,4 @@
-"""A wrapper in which the networks begin one after the other: G alone on its terms, D alone, then both."""
+"""A wrapper in which the networks begin one after the other: G on its terms, D by its loss, and only then both."""
 
 from collections.abc import Callable, Iterator
 from typing import Annotated, Any
@@ -13,44 +13,57 @@ from ganexp.wrappers.base import Remembering
 
 
 class Pretrain(Remembering):
-    """For `g` iterations G alone learns from its terms, for `d` more D alone from its loss, and then the strategy inside runs.
+    """For `g` iterations G alone learns from its terms, for `beside` more D learns beside it, and for `d` more D alone.
 
-    While G is alone, D is not asked: terms that look at D are left out, and D's optimiser begins when D does. Codes that
+    Then the strategy inside runs. Until D's loss counts for G, D is not asked: terms that look at D are left out. D's optimiser
+    begins when D does. Codes that
     multiply both losses by 0 in the meantime step D's optimiser on zeros, so that Adam's first real step is several times one
     from rest. A long `g` is how super-resolution begins (Ledig et al. 2017), a `d` how a discriminator gets a head start.
 
     Args:
         strategy: What runs inside.
         g: Iterations of G alone.
-        d: Iterations of D alone, after these.
+        d: Iterations of D alone, the last ones before both are trained.
+        beside: Iterations, after those of G alone, in which D learns too, and G still from its terms (as in RAE, Zheng et al.
+            2025, before its adversarial loss begins).
     """
 
     constant_steps = False
 
     @checked
-    def __init__(self, strategy: Callable[..., None], *, g: Annotated[int, Ge(0)] = 1000, d: Annotated[int, Ge(0)] = 0) -> None:
+    def __init__(
+        self,
+        strategy: Callable[..., None],
+        *,
+        g: Annotated[int, Ge(0)] = 1000,
+        d: Annotated[int, Ge(0)] = 0,
+        beside: Annotated[int, Ge(0)] = 0,
+    ) -> None:
         super().__init__(strategy)
-        self.g = g
-        self.d = d
+        self.g, self.d, self.beside = g, d, beside
         self.iterations = 0
 
     def check(self, run: Facts) -> None:
-        if self.g and not run.terms:
-            raise Misfit("lets G learn from its terms alone, and there are none", g=0, term="[l1]")
-        if self.g and run.terms_of_d == run.terms:
-            raise Misfit("lets G learn from its terms alone, and all of them look at D", g=0, term="[l1]")
-        if self.g + self.d >= run.iterations:
+        by_terms = "g" if self.g else "beside" if self.beside else ""
+        if by_terms and not run.terms:
+            raise Misfit("lets G learn from its terms alone, and there are none", term="[l1]", **{by_terms: 0})
+        if by_terms and run.terms_of_d == run.terms:
+            raise Misfit("lets G learn from its terms alone, and all of them look at D", term="[l1]", **{by_terms: 0})
+        if self.g + self.beside + self.d >= run.iterations:
+            lasts = f"g={self.g}, beside={self.beside} and d={self.d}"
             raise Misfit(
-                f"lasts g={self.g} and d={self.d} iterations, and the run no longer than {run.iterations}",
+                f"lasts {lasts} iterations, and the run no longer than {run.iterations}",
                 g=run.iterations // 2,
             )
 
     def __call__(self, gan: GAN, reals: Iterator[Batch], *, d_steps: int, g_steps: int) -> None:
-        if self.iterations < self.g:
+        if self.iterations < self.g + self.beside:
+            if self.iterations >= self.g:
+                super().__call__(gan, reals, d_steps=d_steps, g_steps=0)
             for _ in range(g_steps):
                 next(reals)
                 gan.update_g_by_terms(gan.generate(gan.sample_for_g()))
-        elif self.iterations < self.g + self.d:
+        elif self.iterations < self.g + self.beside + self.d:
             super().__call__(gan, reals, d_steps=d_steps, g_steps=0)
         else:
             super().__call__(gan, reals, d_steps=d_steps, g_steps=g_steps)

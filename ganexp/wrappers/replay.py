@@ -105,7 +105,7 @@ class Replay(Remembering):
         if [one.shape for one in self.kept] != [(self.size, *one.shape[1:]) for one in new]:
             raise ValueError("the buffer of replay does not hold samples like those of the generator, or not size of them")
         filled = min(self.size, self.passed["draws"] * batch_size)
-        rng = self._drawing(gan.prior.seed, new[0].device)
+        rng = self._drawing(gan.seed, new[0].device)
         self._batch_size = batch_size
         self.passed["draws"] += 1
         if filled < self.size:

@@ -40,7 +40,7 @@ class Skip(Remembering):
     def __call__(self, gan: GAN, reals: Iterator[Batch], *, d_steps: int, g_steps: int) -> None:
         """Run one iteration; where an outer wrapper lets the other network rest, this one moves."""
         counts = {"d_steps": d_steps, "g_steps": g_steps}
-        drawn = torch.rand((), generator=stream(gan.prior.seed, "skip", index=self.iterations)).item()
+        drawn = torch.rand((), generator=stream(gan.seed, "skip", index=self.iterations)).item()
         if self.iterations and d_steps and g_steps and drawn < self.probability:
             counts[f"{self.of}_steps"] = 0
         super().__call__(gan, reals, **counts)

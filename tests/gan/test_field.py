@@ -133,7 +133,7 @@ def test_a_penalty_on_such_a_layer_is_refused_too(penalty):
 
 def test_layers_are_looked_at_once_also_inside_a_wrapper(monkeypatch):
     looked = []
-    monkeypatch.setattr("ganexp.gan.gan.refuse_once_differentiable", lambda gradients: looked.append(len(gradients)))
+    monkeypatch.setattr("ganexp.gan.game.refuse_once_differentiable", lambda gradients: looked.append(len(gradients)))
     gan, reals = tiny_gan(CASES["hinge"]), real_batches()
     wrapped = wrappers.TopK(strategies.Consensus(), nu=0.5)
     for _ in range(3):

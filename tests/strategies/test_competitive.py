@@ -71,7 +71,7 @@ def test_it_is_a_dense_solve_also_from_where_the_last_one_ended(case, rate, weig
     for _ in range(3):
         x, z = Batch(next(reals)), gan.sample()
         d, g = gan.losses(x, gan.generate(z))
-        y, x_g = strategy.anticipated(gan, d, g)
+        y, x_g = strategy.anticipated(gan, d, g, gan.zero_sum_weight())
         expected_y, expected_x = dense(gan, x, z, *(rate or 0.02, rate or 0.05), float(weight))
         np.testing.assert_allclose(flat(y), expected_y, rtol=1e-8, atol=1e-11)
         np.testing.assert_allclose(flat(x_g), expected_x, rtol=1e-8, atol=1e-11)

@@ -107,11 +107,11 @@ def test_the_jacobian_of_the_game_knows_that_targets_have_features_too():
     model, x = gan({"fm": FeatureMatching(weight=2.0)}), next(batches())
 
     def field():
-        model.prior._unused = x
+        next(model.follow(iter([x])))
         return model.field(*model.losses_of_both(model.packed(x), model.generate(model.sample())))
 
     def v():
-        model.prior._unused = x
+        next(model.follow(iter([x])))
         d, g = model.losses(model.packed(x), model.generate(model.sample()))
         return torch.cat([one.flatten() for player in model.gradients(d, g) for one in player])
 
@@ -134,7 +134,7 @@ def test_unrolled_matches_features_of_the_discriminator_ahead():
     model = gan({"fm": FeatureMatching(weight=2.0)}, sgd=True)
 
     def value():
-        model.prior._unused = x
+        next(model.follow(iter([x])))
         return rule.g_loss(model, model.packed(x), model.generate(model.sample())).value
 
     weights = model.g_parameters
@@ -249,9 +249,8 @@ def test_competitive_refuses_terms_of_d_and_keeps_those_of_g():
     rule = strategies.Competitive(rate=1e-3, steps=20, tolerance=1e-14)
     moved = []
     for model in (bare, with_l1):
-        model.prior._unused = x
-        d, g = model.losses(model.packed(x), model.generate(model.sample()))
-        moved.append((model, rule.anticipated(model, d, g), model.field(d, g)))
+        d, g = model.losses(next(model.follow(iter([x]))), model.generate(model.sample()))
+        moved.append((model, rule.anticipated(model, d, g, 1.0), model.field(d, g)))
     # (1 + M) x = v_G − η D_θψ v_D, with the M of the bare game, and v_G with the gradient of the term
     (_, _, bare_field), (_, (_, x_g), field) = moved
     v_d, v_g = field.split(field.vector)
@@ -332,6 +331,22 @@ def test_pretraining_is_g_alone_then_d_alone_then_both():
     step(reals)
     assert not any(map(torch.equal, before, model.generator.parameters()))
     assert model.meter.updates == {"d": 3, "g": 3}
+
+
+def test_d_may_learn_beside_g_before_its_loss_counts():
+    model, rule = gan({"l1": L1(weight=3.0)}), Pretrain(strategies.detach, g=1, beside=3)
+    plain, step = gan({}), Step(model, rule)
+    d, ours, theirs = plain.discriminator, batches(), batches()
+    for iteration in range(4):
+        if iteration:
+            x = next(theirs)
+            fake = plain.generator(x.source).detach()
+            descend(plain.optimizer_d, softplus(-d(x.values, x.source)).mean() + softplus(d(fake, x.source)).mean())
+        x = next(theirs)
+        descend(plain.optimizer_g, 3 * (plain.generator(x.source) - x.values).abs().mean())
+        step(ours)
+    torch.testing.assert_close(everything(model), everything(plain), rtol=1e-10, atol=1e-12)
+    assert model.meter.updates == {"d": 3, "g": 4}
 
 
 def test_a_resumed_pretraining_goes_on():
@@ -528,6 +543,7 @@ FACTS = Facts(shape=(1, 8, 8), source_shape=(1, 8, 8), paired=True, iterations=1
         (Output(), replace(FACTS, compiled=True), "compile"),
         (Pretrain(strategies.detach, g=3), replace(FACTS, terms=0), "g"),
         (Pretrain(strategies.detach, g=3), replace(FACTS, terms_of_d=1), "g"),
+        (Pretrain(strategies.detach, g=0, beside=3), replace(FACTS, terms=0), "beside"),
         (Pretrain(strategies.detach, g=10), FACTS, "g"),
     ],
 )
