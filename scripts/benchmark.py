@@ -24,8 +24,8 @@ from tqdm import tqdm
 
 from benchmarks import feeding, gpu, hours, overhead, peers, processes, reach, scaling, startup, switches
 from benchmarks.section import Section
-from ganexp.cli.commands.cases import CASES
-from ganexp.cli.commands.pages.machine import measured
+from ganexp.cli.commands.compare.cases import CASES
+from ganexp.cli.pages.machine import measured
 from ganexp.documents import refuse_unwritable
 
 READING = (

@@ -14,7 +14,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from safetensors.torch import save_file
 
 from ganexp import GAN, strategies
-from ganexp.cli.arguments import parsed
+from ganexp.cli.main import parsed
 from ganexp.cli.options import options as described
 from ganexp.cli.options import primary
 from ganexp.config.check import check

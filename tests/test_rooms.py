@@ -125,6 +125,10 @@ ALLOWED = {
         | {"augmentations", "documents", "gan", "penalties", "sampling", "strategies", "training", "watching"},
         FRAMEWORK | {"filelock", "torchvision", "PIL", "matplotlib", "omegaconf", "plotly", "tqdm", "wandb_workspaces"},
     ),
+    "cli.pages": (
+        {"cli", "compare", "config", "instruments", "logging"},
+        {"torch", "torchvision", "PIL", "matplotlib"},
+    ),
     "__init__": ({"batch", "cli", "config", "facts", "gan", "prior", "training", "watching"}, set()),
     "__main__": ({"cli"}, set()),
 }

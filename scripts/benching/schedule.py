@@ -18,7 +18,7 @@ from benching.running import Outcome, Task
 from benching.space import DIVISIONS, FURTHER, POINTS
 from benching.workloads import Workload
 from experiments.workers import workers
-from ganexp.cli.commands.pages.machine import machine
+from ganexp.cli.pages.machine import machine
 from ganexp.facts import UserError
 
 SEEDS = 20

@@ -16,8 +16,8 @@ from torch.utils.data import Dataset as MapStyle
 from torchvision import datasets, transforms
 
 from benchmarks.section import Section
-from ganexp.cli.commands.cases import CASES, trainer_of
-from ganexp.cli.commands.pages.markdown import table
+from ganexp.cli.commands.compare.cases import CASES, trainer_of
+from ganexp.cli.pages.markdown import table
 from ganexp.compare.intervals import of_ratio
 from ganexp.compare.racing import synchronize
 from ganexp.data import MNIST, ImageFolder, Resident, Streamed, load_cached

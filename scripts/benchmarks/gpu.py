@@ -6,8 +6,8 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 
 from benchmarks.section import Section
-from ganexp.cli.commands.cases import CASES, trainer_of
-from ganexp.cli.commands.pages.markdown import table
+from ganexp.cli.commands.compare.cases import CASES, trainer_of
+from ganexp.cli.pages.markdown import table
 from ganexp.compare.racing import Contender, seconds_of
 from ganexp.gan import GAN
 from ganexp.instruments.counting import LiveActivations, operations, weights_of

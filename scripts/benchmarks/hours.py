@@ -11,7 +11,7 @@ from torch.utils.module_tracker import ModuleTracker
 from benchmarks.on_meta import on_meta
 from benchmarks.section import Section
 from ganexp import compose
-from ganexp.cli.commands.pages.markdown import table
+from ganexp.cli.pages.markdown import table
 from ganexp.config.check import check
 
 RECIPES = Path(__file__).resolve().parents[2] / "conf" / "experiment"

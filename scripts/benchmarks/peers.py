@@ -22,8 +22,8 @@ from torchvision import transforms
 
 from benchmarks.section import Section, bars
 from ganexp import GAN
-from ganexp.cli.commands.cases import CASES, trainer_of
-from ganexp.cli.commands.pages.markdown import table
+from ganexp.cli.commands.compare.cases import CASES, trainer_of
+from ganexp.cli.pages.markdown import table
 from ganexp.compare.plain_loops import images_of
 from ganexp.compare.racing import Contender, race_for
 

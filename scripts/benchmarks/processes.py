@@ -18,8 +18,8 @@ from torch.multiprocessing.spawn import spawn
 from benchmarks.section import Section
 from ganexp import Trainer, build, compose
 from ganexp.batch import Gradients
-from ganexp.cli.commands.cases import CASES
-from ganexp.cli.commands.pages.markdown import table
+from ganexp.cli.commands.compare.cases import CASES
+from ganexp.cli.pages.markdown import table
 from ganexp.compare.racing import Times, seconds_of, synchronize
 from ganexp.distributed.group import DistributedProcesses
 from ganexp.distributed.joining import join

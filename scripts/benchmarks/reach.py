@@ -11,7 +11,7 @@ from benchmarks.on_meta import on_meta
 from benchmarks.section import Section
 from ganexp import compose
 from ganexp.batch import Batch, Gradients
-from ganexp.cli.commands.pages.markdown import table
+from ganexp.cli.pages.markdown import table
 from ganexp.config.check import check
 from ganexp.distributed.processes import Processes, Whole
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from matplotlib.figure import Figure
 
 from benchmarks.section import Section
-from ganexp.cli.commands.cases import FAKE, trainer_of
-from ganexp.cli.commands.pages.markdown import table
+from ganexp.cli.commands.compare.cases import FAKE, trainer_of
+from ganexp.cli.pages.markdown import table
 from ganexp.compare import plain_loops
 from ganexp.compare.plain_loops import images_of
 from ganexp.compare.racing import Contender, Times, race_for

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from matplotlib.figure import Figure
 
-from ganexp.cli.commands.pages import figures
+from ganexp.cli.pages import figures
 from ganexp.compare.intervals import Interval
 
 

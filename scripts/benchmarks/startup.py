@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 from benchmarks.section import Section
-from ganexp.cli.commands.pages.markdown import table
+from ganexp.cli.pages.markdown import table
 from ganexp.compare.intervals import of_ratio
 
 ROOT = Path(__file__).resolve().parent.parent.parent

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import torch
 
 from benchmarks.section import Section
-from ganexp.cli.commands.cases import CASES, trainer_of
-from ganexp.cli.commands.pages.markdown import table
+from ganexp.cli.commands.compare.cases import CASES, trainer_of
+from ganexp.cli.pages.markdown import table
 from ganexp.compare.racing import Contender, race_for
 from ganexp.training import Trainer
 

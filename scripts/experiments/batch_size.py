@@ -12,9 +12,9 @@ from matplotlib.ticker import MaxNLocator
 
 from experiments.finding import Finding, about, rule_of, together
 from experiments.racing import case_of, raced, rows_of
-from ganexp.cli.commands.cases import trainer_of
-from ganexp.cli.commands.pages.figures import reaches
-from ganexp.cli.commands.pages.markdown import table
+from ganexp.cli.commands.compare.cases import trainer_of
+from ganexp.cli.pages.figures import reaches
+from ganexp.cli.pages.markdown import table
 from ganexp.compare.cost import Measured
 from ganexp.compare.intervals import Interval, of_ratio
 from ganexp.compare.racing import synchronize

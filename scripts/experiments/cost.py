@@ -8,9 +8,9 @@ from matplotlib.figure import Figure
 from experiments.finding import NOTICEABLE, Finding, about, at_least, rule_of, together
 from experiments.racing import case_of, raced, rows_of
 from experiments.training import weights_after
-from ganexp.cli.commands.cases import CASES, REDUNDANT
-from ganexp.cli.commands.pages.figures import bars
-from ganexp.cli.commands.pages.markdown import table
+from ganexp.cli.commands.compare.cases import CASES, REDUNDANT
+from ganexp.cli.pages.figures import bars
+from ganexp.cli.pages.markdown import table
 from ganexp.compare.cost import Measured, in_passes
 from ganexp.compare.intervals import Interval
 from ganexp.strategies import detach, g_first, joint, retain_graph

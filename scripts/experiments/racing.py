@@ -2,7 +2,7 @@
 
 import functools
 
-from ganexp.cli.commands.cases import REDUNDANT, settings_of, trainer_of
+from ganexp.cli.commands.compare.cases import REDUNDANT, settings_of, trainer_of
 from ganexp.compare.cost import Measured, cost, measured
 from ganexp.compare.racing import Contender
 

@@ -13,9 +13,9 @@ except ModuleNotFoundError:
     sys.exit("Error: this needs markdown-it-py, which is not installed: pip install -e '.[claims]'.")
 
 from experiments.finding import Finding
-from ganexp.cli.commands.pages import html
-from ganexp.cli.commands.pages.machine import measured
-from ganexp.cli.commands.pages.markdown import table
+from ganexp.cli.pages import html
+from ganexp.cli.pages.machine import measured
+from ganexp.cli.pages.markdown import table
 
 ADVICE = "none published that we know of"
 

@@ -14,7 +14,7 @@ from experiments.finding import Finding, Verdict
 from experiments.training import Course, Job, last_samples, rows_of, train_all
 from ganexp import GAN, Batch, Prior
 from ganexp.batch import Objective
-from ganexp.cli.commands.pages.markdown import table
+from ganexp.cli.pages.markdown import table
 from ganexp.compare.intervals import of_positive_mean, of_share_mean
 from ganexp.data import Digits
 from ganexp.data.feed import to_range

@@ -14,7 +14,7 @@ from tqdm import tqdm
 
 from experiments.workers import workers
 from ganexp import GAN, Trainer, build, compose
-from ganexp.cli.commands.cases import trainer_of
+from ganexp.cli.commands.compare.cases import trainer_of
 from ganexp.data import Ring
 from ganexp.evaluation import Evaluator
 from ganexp.logging.pictures import image_grid

@@ -8,9 +8,9 @@ from matplotlib.figure import Figure
 from experiments.cost import retain_in_words
 from experiments.finding import NOTICEABLE, Finding, Verdict, at_least
 from experiments.racing import raced, rows_of
-from ganexp.cli.commands.cases import trainer_of
-from ganexp.cli.commands.pages.figures import reaches
-from ganexp.cli.commands.pages.markdown import table
+from ganexp.cli.commands.compare.cases import trainer_of
+from ganexp.cli.pages.figures import reaches
+from ganexp.cli.pages.markdown import table
 from ganexp.compare.cost import forward_gflop
 from ganexp.compare.intervals import Interval
 

@@ -4,7 +4,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from ganexp.cli.commands.pages import html
+from ganexp.cli.pages import html
 from ganexp.losses import WGAN
 from playing import ring
 from playing.games import GAMES

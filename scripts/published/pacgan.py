@@ -11,8 +11,8 @@ from matplotlib.figure import Figure
 from scipy import stats
 
 from benching import rows
-from ganexp.cli.commands.pages.machine import machine
-from ganexp.cli.commands.pages.markdown import table
+from ganexp.cli.pages.machine import machine
+from ganexp.cli.pages.markdown import table
 from ganexp.compare.ranking import ALPHA
 
 PUBLISHED = {

@@ -10,8 +10,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from ganexp.cli.commands.pages.figures import reaches
-from ganexp.cli.commands.pages.markdown import table
+from ganexp.cli.pages.figures import reaches
+from ganexp.cli.pages.markdown import table
 from ganexp.compare.intervals import Interval, of_mean, of_positive_mean
 from ganexp.documents import atomic_write
 from spectral.plan import FIRST_SEED, REFERENCE, RULES, SETTINGS

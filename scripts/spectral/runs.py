@@ -8,7 +8,7 @@ from pathlib import Path
 
 from experiments.training import drawn
 from ganexp import Trainer, build, compose
-from ganexp.cli.commands.pages.machine import machine
+from ganexp.cli.pages.machine import machine
 from ganexp.documents import atomic_write
 from ganexp.dynamics import spectrum, still
 from ganexp.evaluation import Evaluator

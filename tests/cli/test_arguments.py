@@ -1,6 +1,5 @@
 """Numbers on the command line that no command could use."""
 
-import argparse
 import importlib.metadata
 import platform
 import re
@@ -9,14 +8,11 @@ import sys
 
 import pytest
 
-from ganexp.cli import process
-from ganexp.cli.arguments import COMMANDS, parser
-from ganexp.cli.main import command, main
+from ganexp.cli import commands, process
+from ganexp.cli.main import command, main, parsed, parser_of
 from ganexp.facts import UserError
 
-
-def read(line):
-    return parser().parse_args(line.split())
+PARSERS = {name: parser_of(name) for name in commands.names()}
 
 
 @pytest.mark.parametrize(
@@ -40,7 +36,7 @@ def read(line):
 )
 def test_they_are_refused_with_the_option_and_what_it_should_be(line, capsys):
     with pytest.raises(SystemExit):
-        read(line)
+        parsed(line.split())
     *_, option, _ = line.split()
     named = "--indices" if "indices" in line else option
     assert re.fullmatch(rf"Error: {named} should be [^\n]*\n", capsys.readouterr().err)
@@ -52,15 +48,14 @@ def test_a_word_that_no_option_takes_is_named_with_its_command():
 
 
 def test_others_are_read():
-    options = read("sample RUN --n 12 --seed -3 --first 0 --indices 5 999999999999999999")
+    options = parsed(["sample", "RUN", "--n", "12", "--seed", "-3", "--first", "0", "--indices", "5", "999999999999999999"])
     assert (options.n, options.seed, options.first, options.indices) == (12, -3, 0, [5, 10**18 - 1])
-    assert read("dynamics RUN --rate 1e-3").rate == 1e-3
+    assert parsed(["dynamics", "RUN", "--rate", "1e-3"]).rate == 1e-3
 
 
 def of_several_values():
     """Yield each option of each command that takes several values, with the words that the command needs beside it."""
-    (commands,) = (one for one in parser()._actions if isinstance(one, argparse._SubParsersAction))
-    for name, own in commands.choices.items():
+    for name, own in PARSERS.items():
         needed = [[*one.option_strings[:1], "0"] for one in own._actions if one.required]
         for one in own._actions:
             if one.option_strings and one.nargs in ("+", "*"):
@@ -72,13 +67,12 @@ def of_several_values():
 def test_an_option_of_several_values_that_is_typed_twice_has_all_of_them(before, option):
     typed = [*option.choices][:3] if option.choices else ["1", "2", "3"]
     (name,) = option.option_strings
-    options = parser().parse_args([*before, name, *typed[:2], name, typed[2]])
+    options = parsed([*before, name, *typed[:2], name, typed[2]])
     assert getattr(options, option.dest) == [(option.type or str)(one) for one in typed]
 
 
 def test_every_option_says_what_it_is_and_what_it_is_by_default():
-    (commands,) = (one for one in parser()._actions if isinstance(one, argparse._SubParsersAction))
-    for name, own in commands.choices.items():
+    for name, own in PARSERS.items():
         shown = " ".join(own.format_help().split())
         for one in own._actions:
             assert one.help, f"{name} {one.dest}"
@@ -97,7 +91,7 @@ def test_the_versions_are_told_without_torch(capsys):
 def test_without_a_command_the_commands_are_shown(capsys):
     command([])()
     said = capsys.readouterr().out
-    assert [name for name in COMMANDS if f"    {name}" not in said] == []
+    assert [name for name in ("train", *PARSERS) if f"    {name}" not in said] == []
 
 
 @pytest.mark.parametrize(

@@ -194,7 +194,7 @@ def test_a_command_without_its_extra_is_one_sentence(command, package, monkeypat
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "metrics.jsonl").touch()
     monkeypatch.setitem(sys.modules, package, None)
-    monkeypatch.delitem(sys.modules, f"ganexp.cli.commands.{command[0]}", raising=False)
+    monkeypatch.delitem(sys.modules, f"ganexp.cli.commands.{command[0]}.run", raising=False)
     for name in [name for name in sys.modules if name.startswith(f"{package}.")]:
         monkeypatch.delitem(sys.modules, name)
     with pytest.raises(

@@ -8,7 +8,7 @@ import pytest
 import wandb
 
 import ganexp
-from ganexp.cli.commands import dashboard
+from ganexp.cli.commands.dashboard import run as dashboard
 from ganexp.cli.composing import compose
 from ganexp.facts import UserError
 from ganexp.training.checkpoint import load

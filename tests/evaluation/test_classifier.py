@@ -11,7 +11,7 @@ import torch
 from filelock import FileLock
 
 from ganexp import build
-from ganexp.cli.commands import features
+from ganexp.cli.commands.features import run as features
 from ganexp.config.check import check
 from ganexp.config.evaluation import classifier_file
 from ganexp.data import Digits

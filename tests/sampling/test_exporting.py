@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from ganexp.cli.beforehand import SUFFIXES
+from ganexp.cli.commands.sample import SUFFIXES
 from ganexp.facts import UserError
 from ganexp.sampling import Trained
 from ganexp.sampling.exporting import EXAMPLES, FORMS, export

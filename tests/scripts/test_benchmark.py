@@ -9,7 +9,7 @@ import benchmark
 from benchmarks import feeding, overhead, peers, scaling, section, switches
 from benchmarks.section import Section
 from ganexp import compose
-from ganexp.cli.commands.cases import CASES, trainer_of
+from ganexp.cli.commands.compare.cases import CASES, trainer_of
 from ganexp.compare.intervals import Interval
 from ganexp.compare.plain_loops import images_of
 from ganexp.compare.racing import Contender

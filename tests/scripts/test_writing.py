@@ -33,7 +33,7 @@ def test_a_place_below_a_file_is_refused_at_once(script, work, arguments, tmp_pa
     [("compare", "compare", ["--output", "{}"]), ("report", "page", ["{run}", "--output", "{}/page.html"])],
 )
 def test_so_it_is_by_a_command(name, work, arguments, tmp_path, monkeypatch):
-    module = importlib.import_module(f"ganexp.cli.commands.{name}")
+    module = importlib.import_module(f"ganexp.cli.commands.{name}.run")
     refused(module, work, lambda words: call(name, *words), arguments, tmp_path, monkeypatch)
 
 

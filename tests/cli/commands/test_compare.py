@@ -5,7 +5,7 @@ import csv
 import pytest
 from PIL import Image
 
-from ganexp.cli.commands.compare import compare
+from ganexp.cli.commands.compare.run import compare
 from tests.calling import call
 
 TINY = ["dataset=fake", "dataset.image_size=16", "generator.width=2", "discriminator.width=2", "batch_size=4", "latent_dim=3"]

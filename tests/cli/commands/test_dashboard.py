@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from ganexp.cli.commands import dashboard
+from ganexp.cli.commands.dashboard import run as dashboard
 from ganexp.logging.keys import KEYS, STEPS
 from ganexp.losses import BEGAN, SoftmaxGAN
 from tests.calling import call

@@ -7,7 +7,7 @@ import shutil
 import pytest
 import torch
 
-from ganexp.cli.commands import dynamics
+from ganexp.cli.commands.dynamics import run as dynamics
 from ganexp.config.build import build
 from tests.calling import call
 from tests.composing import composed

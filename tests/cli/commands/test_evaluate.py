@@ -11,9 +11,9 @@ from PIL import Image
 from torch.utils.data import Dataset as MapStyle
 
 from ganexp import build
-from ganexp.cli.arguments import parser
-from ganexp.cli.beforehand import output_of
-from ganexp.cli.commands.evaluate import _names
+from ganexp.cli.commands.evaluate import output_of
+from ganexp.cli.commands.evaluate.run import _names
+from ganexp.cli.main import parsed
 from ganexp.cli.sweeping import Sweep
 from ganexp.config.evaluator import RunEvaluator
 from ganexp.config.parsing import parse
@@ -184,7 +184,7 @@ def test_nothing_is_overwritten_without_being_told(runs, tmp_path):
     ("file", "folder"), [("run/checkpoints/last.pt", "run"), ("run/averages/width.pt", "run"), ("models/lone.pt", "models")]
 )
 def test_results_lie_in_the_run_of_a_checkpoint_and_beside_a_lone_one(file, folder, tmp_path):
-    assert output_of(parser().parse_args(["evaluate", str(tmp_path / file)])) == tmp_path / folder / "evaluation"
+    assert output_of(parsed(["evaluate", str(tmp_path / file)])) == tmp_path / folder / "evaluation"
 
 
 def test_the_page_needs_nothing_but_itself_and_shows_nearest_training_images(runs, tmp_path):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from ganexp.cli.commands.pages import html
+from ganexp.cli.pages import html
 
 
 @pytest.mark.parametrize(("size", "times"), [((7, 3), 58), ((274, 138), 2), ((400, 20), 1), ((20, 530), 1)])

@@ -6,9 +6,9 @@ import re
 import numpy as np
 import pytest
 
-from ganexp.cli.commands import report
-from ganexp.cli.commands.reporting import charts
-from ganexp.cli.commands.reporting.meanings import sentences
+from ganexp.cli.commands.report import charts
+from ganexp.cli.commands.report import run as report
+from ganexp.cli.pages.meanings import sentences
 from ganexp.instruments.scalar import Scalar
 from ganexp.logging.keys import DIAGNOSTICS
 from tests.browser import drawn, needs_a_browser, title

@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from ganexp.cli.commands import report
+from ganexp.cli.commands.report import run as report
 from ganexp.logging import reading as runs
 from ganexp.logging.keys import STEPS
 from tests.calling import call

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
-from ganexp.cli.commands.reporting import charts, comparing
-from ganexp.cli.commands.reporting.headings import heading, listed, section
+from ganexp.cli.commands.report import charts
+from ganexp.cli.pages import comparing
+from ganexp.cli.pages.headings import heading, listed, section
 from ganexp.config.plain import plain
 from ganexp.logging import reading as runs
 from ganexp.logging.reading import RecordedRun

@@ -9,8 +9,7 @@ import pytest
 from PIL import Image
 
 import ganexp
-from ganexp.cli import ready
-from ganexp.cli.commands import playing
+from ganexp.cli.commands.sample import READY, playing
 from ganexp.config.loading import load_pair
 from ganexp.sampling import Langevin, Trained
 from tests.calling import call
@@ -154,7 +153,7 @@ def test_neighbours_without_the_data_are_a_sentence(copy, monkeypatch):
 def test_a_generator_to_play_with_is_trained_once_and_sampled_at_once(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("GANEXP_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setitem(ready.READY, "digits", (*ready.READY["digits"], "iterations=2", "checkpoint_every=2"))
+    monkeypatch.setitem(READY, "digits", (*READY["digits"], "iterations=2", "checkpoint_every=2"))
     path = call("sample", "digits")
     assert "trained first, once" in capsys.readouterr().err
     (kept,) = (one for one in (tmp_path / "cache" / "generators").iterdir() if one.is_dir())
@@ -197,7 +196,7 @@ BREAKS = {
 @pytest.mark.slow
 def test_the_cache_of_generators_to_play_with_repairs_itself(tmp_path, monkeypatch):
     monkeypatch.setenv("GANEXP_CACHE", str(tmp_path))
-    monkeypatch.setitem(ready.READY, "digits", (*ready.READY["digits"], "iterations=1", "checkpoint_every=1"))
+    monkeypatch.setitem(READY, "digits", (*READY["digits"], "iterations=1", "checkpoint_every=1"))
     before = playing.ready("digits")
     weights, others = (before / "model.safetensors").read_bytes(), {"elsewhere"}
     for name, action in BREAKS.items():
@@ -220,6 +219,6 @@ def test_a_full_disk_is_told_before_a_generator_to_play_with_is_trained(tmp_path
 
 @pytest.mark.parametrize(("typed", "times"), [((), 4), (("--enlarge", "1"), 1), (("--enlarge", "2"), 2)])
 def test_a_generator_to_play_with_is_enlarged_unless_something_else_is_typed(copy, monkeypatch, tmp_path, typed, times):
-    monkeypatch.setattr("ganexp.cli.commands.sample.ready", lambda name: copy)
+    monkeypatch.setattr("ganexp.cli.commands.sample.run.ready", lambda name: copy)
     with Image.open(call("sample", "digits", "--n", "20", "--output", tmp_path / "grid.png", *typed)) as file:
         assert file.size == (22 * times, 102 * times)

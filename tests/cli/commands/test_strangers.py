@@ -1,10 +1,9 @@
 """A stranger's run folder, checkpoint or saved generator: every command that takes one, with everything hostile in it.
 
-Which commands there are is read from the parser, so that a new one cannot be forgotten. Nothing runs, nothing outside the
+Commands are found as `ganexp` finds them, so that a new one cannot be forgotten. Nothing runs, nothing outside the
 folder is read or written, and what is refused is one sentence.
 """
 
-import argparse
 import json
 import os
 import shutil
@@ -18,8 +17,10 @@ from optuna.trial import TrialState, create_trial
 from torchvision.datasets import MNIST
 
 import ganexp
-from ganexp.cli import arguments
-from ganexp.cli.commands import push as pushing
+from ganexp.cli import commands, shared_options
+from ganexp.cli.commands.push import run as pushing
+from ganexp.cli.commands.sample import _generator
+from ganexp.cli.main import parser_of
 from ganexp.config.loading import data_of, load_discriminator, load_pair
 from ganexp.config.schema import GROUPS, LISTS
 from ganexp.evaluation import features
@@ -85,13 +86,12 @@ LIBRARY = [loaded_with_its_data, load_discriminator, load_pair, built, resumed]
 
 
 def takes_a_place(action):
-    kinds = (Path, arguments._place, arguments._place_or_repository, arguments._generator)
+    kinds = (Path, shared_options.place, shared_options.place_or_repository, _generator)
     return not action.option_strings and action.type in kinds
 
 
 def test_every_command_that_takes_a_folder_or_a_checkpoint_is_tried():
-    (commands,) = (one for one in arguments.parser()._actions if isinstance(one, argparse._SubParsersAction))
-    taking = {name for name, own in commands.choices.items() if any(map(takes_a_place, own._actions))}
+    taking = {name for name in commands.names() if any(map(takes_a_place, parser_of(name)._actions))}
     assert taking - {"watch"} == CALLS.keys()  # which runs the script that it is given
 
 

@@ -1,0 +1,89 @@
+"""The page of an evaluation: figures, and samples beside the training images that are nearest to them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+
+import numpy as np
+from PIL import Image
+from torch import Tensor
+
+from ganexp.cli.commands.evaluate.tables import Entry, Order, figure, keys_of, meanings
+from ganexp.cli.pages import html, ranking
+from ganexp.logging.pictures import beside_the_nearest, image_grid, scatter
+
+WIDEST = 1400
+"""Larger pictures are scaled down to this many pixels on the longer side."""
+
+
+@dataclass
+class Beside:
+    """What an entry's first samples are shown beside: real points, or their nearest real images with distances `(n, k)`."""
+
+    reals: Tensor
+    distances: Tensor | None = None
+    where: str = ""
+
+
+def page(title: str, order: Order, beside: Sequence[Beside | None], settings: str = "") -> str:
+    """Return the page.
+
+    Args:
+        title: What it is called.
+        order: The entries.
+        beside: One item per entry, None for an entry without pictures.
+        settings: The settings that the runs share, as HTML.
+    """
+    entries, said = order.entries, order.said
+    pictured = [_pictures(entry, one) for entry, one in zip(entries, beside, strict=True) if entry.result and one]
+    left = sum(entry.result is not None and one is None for entry, one in zip(entries, beside, strict=True))
+    notes = "".join(f"<li>{escape(one)}</li>" for one in meanings(entries))
+    body = [
+        f"<h1>{escape(title)}</h1>",
+        settings,
+        f"<p>{escape(said)}</p>" if said else "",
+        ranking.section(order.rankings, order.best, order.key) if order.rankings else "",
+        _table(entries),
+        f'<ul class="note">{notes}</ul>',
+        *pictured,
+        f'<p class="note">{left} more are not pictured.</p>' if left and pictured else "",
+    ]
+    return html.page(title, "\n".join(body))
+
+
+def _table(entries: Sequence[Entry]) -> str:
+    keys = keys_of(entries)
+    lines = []
+    for entry in entries:
+        result = entry.result
+        cells = [html.cell(html.name(entry.name), "name")]
+        if result is None:
+            cells.append(f'<td class="problem" colspan="{2 + len(keys)}">{escape(entry.problem)}.</td>')
+        else:
+            iteration = "" if result.iteration is None else f"{result.iteration:,}"
+            cells += [html.cell(iteration, "number"), html.cell(escape(result.dataset))]
+            cells += [html.cell(figure(entry, key), "number") for key in keys]
+        lines.append(f"<tr>{''.join(cells)}</tr>")
+    return html.table(("samples of", "iteration", "data", *keys), lines)
+
+
+def _pictures(entry: Entry, beside: Beside) -> str:
+    assert entry.result
+    samples = entry.result.samples.cpu()
+    head = f"<h2>{escape(entry.name)}</h2>"
+    if samples.dim() != 4:
+        return f'{head}<div class="pictures">{_figure(scatter(beside.reals, samples), "generated points on real ones")}</div>'
+    assert beside.distances is not None
+    n, k = beside.distances.shape
+    nearest = beside.distances[:, 0]
+    said = (
+        f"left: samples; right: the {k} training images nearest to each, in {beside.where}. The nearest one is at distances of "
+        f"{nearest.min():.3g} to {nearest.max():.3g}, and a copy would be at 0"
+    )
+    drawn = _figure(image_grid(samples, columns=8), "samples") + _figure(beside_the_nearest(samples[:n], beside.reals), said)
+    return f'{head}<div class="pictures">{drawn}</div>'
+
+
+def _figure(drawn: np.ndarray, caption: str) -> str:
+    url = html.inlined(Image.fromarray(drawn), WIDEST)
+    return f'<figure><img alt="{escape(caption)}" src="{url}"><figcaption>{escape(caption)}</figcaption></figure>'

@@ -1,0 +1,182 @@
+"""`ganexp evaluate`: measure generated samples, print a table, and write it as JSON and as a page."""
+
+import argparse
+import json
+import shutil
+from collections.abc import Sequence
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+
+import torch
+
+from ganexp.cli.commands.evaluate import OF_PAIRS, asked_of, checkpoints_of, of_folders, output_of, tables
+from ganexp.cli.commands.evaluate.page import Beside, page
+from ganexp.cli.commands.evaluate.tables import Entry
+from ganexp.cli.composing import compose
+from ganexp.cli.launching import joined
+from ganexp.cli.pages import headings
+from ganexp.cli.sweeping import Results, Sweep
+from ganexp.config.choices import choose
+from ganexp.config.evaluator import RunEvaluator, config_of, evaluate_pairs
+from ganexp.config.parsing import parse
+from ganexp.config.plain import evaluated, flat, plain
+from ganexp.config.schema import Config
+from ganexp.data.unscaled import images_in
+from ganexp.distributed.group import FailedElsewhere
+from ganexp.distributed.processes import Processes
+from ganexp.documents import write_text
+from ganexp.facts import UserError
+from ganexp.logging import reading
+from ganexp.logging.layout import RunFolder
+
+PICTURED = 24
+"""The page has pictures of at most this many sets of samples."""
+ROWS, NEAREST = 8, 6
+"""How many samples are shown beside their nearest training images, and how many of these images each sample has."""
+
+
+def run(options: argparse.Namespace) -> Path:
+    """Measure, print a table, and write two files; return the path of the page."""
+    output = output_of(options)
+    with joined() as processes:
+        folders = of_folders(options)
+        if processes.count > 1 and folders:
+            raise UserError("folders of images are evaluated by one process: start it without torchrun")
+        entries = _of_images(options) if folders else _of_runs(options, processes)
+        processes.close()
+    if not processes.is_main:
+        return output / "evaluation.html"
+    if not any(entry.result for entry in entries):
+        several = f"none of {len(entries)} can be evaluated; {entries[0].name}: " if len(entries) > 1 else ""
+        raise UserError(several + entries[0].problem)
+    sweep = Sweep.find(options.places[0]) if len(options.places) == 1 else None
+    order = tables.ranked(entries, *((sweep.metric, sweep.direction) if sweep else ()))
+    print(tables.terminal(order, shutil.get_terminal_size((80, 24)).columns), end="\n\n")
+    runs = [] if folders else [reading.read(RunFolder.of_checkpoint(entry.path.resolve()).path) for entry in entries]
+    told = options.places[0].resolve().name if len(options.places) == 1 else f"{len(entries)} evaluations"
+    title = headings.heading(runs, told) if runs else told
+    written = page(title, order, _beside(order.entries, options.nearest), headings.section(runs))
+    document = {"date": f"{datetime.now():%Y-%m-%d %H:%M:%S}", **tables.document(order)}
+    for name, text in {"json": json.dumps(document, indent=2, allow_nan=False), "html": written}.items():
+        write_text(output / f"evaluation.{name}", text)
+    print(f"Written to {output / 'evaluation.html'} and evaluation.json")
+    return output / "evaluation.html"
+
+
+def _of_runs(options: argparse.Namespace, processes: Processes) -> list[Entry]:
+    """Evaluate checkpoints, runs and sweeps; data and features that several runs share are loaded once.
+
+    Several processes evaluate each checkpoint together, and a failure in one is a failure in all.
+    """
+    checkpoints = [path for place in options.places for path in checkpoints_of(place, options.weights)]
+    jobs = {path: job for place in options.places for path, job in _jobs(place, alone=len(options.places) == 1).items()}
+    told = [jobs.get(RunFolder.of_checkpoint(path).path, ("", "")) for path in checkpoints]
+    names = _names(checkpoints, told)
+    asked = asked_of(options)
+    known: dict[str, RunEvaluator] = {}
+    entries = []
+    for path, name, (combination, seed) in zip(checkpoints, names, told, strict=True):
+        entry = Entry(name, path, combination=combination, seed=seed)
+        try:
+            config, iteration = processes.together(partial(config_of, path, asked, trust=options.trust, decode=options.decode))
+            data = [config.dataset, config.conditional, _seed_of_data(config)]
+            how = [config.measure, config.evaluation.model_dump(), config.precision, config.device]
+            seen_by = json.dumps([data, how])
+            if seen_by not in known:
+                known[seen_by] = processes.together(partial(RunEvaluator, config, processes))
+            entry.evaluator = known[seen_by]
+            entry.result = entry.evaluator.checkpoint(path, config, trust=options.trust)
+            entry.result.iteration = iteration
+        except (UserError, FailedElsewhere) as error:
+            entry.problem = str(error).rstrip(".")
+        entries.append(entry)
+    return entries
+
+
+def _seed_of_data(config: Config) -> int | None:
+    """Return the seed that data may have been drawn with; None for ganexp's own data sets, which draw with their own."""
+    targets = [str(value) for key, value in flat({"dataset": config.dataset}) if key.endswith("_target_")]
+    return None if all(one.startswith("ganexp.") for one in targets) else config.seed
+
+
+def _of_images(options: argparse.Namespace) -> list[Entry]:
+    """Evaluate folders of images, each against the same data set, or against the images of its names in another folder."""
+    words = [f"dataset={options.dataset}", *options.overrides] if options.dataset else [f"measure=[{OF_PAIRS[0]}]"]
+    values = plain(compose(*words, config_dir=options.config_dir))
+    asked = asked_of(options)
+    entries = [Entry(str(place), place) for place in options.places]
+    if not options.dataset:
+        config = parse(evaluated(values, asked))
+        for entry in entries:
+            try:
+                entry.result = evaluate_pairs(config, entry.path, options.against)
+            except UserError as error:
+                entry.problem = str(error).rstrip(".")
+        return entries
+    dataset = choose("dataset", parse(values).dataset).make()
+    if not dataset.bounded:
+        raise UserError(f"--dataset {options.dataset} has latents, and folders hold images: name the set of the images")
+    shape = dataset.shape
+    for entry in entries:
+        try:
+            try:
+                data = images_in(entry.path, shape, options.samples, dataset)
+            except (ValueError, OSError) as error:
+                raise UserError(str(error).removeprefix("path should be ")) from None
+            entry.evaluator = RunEvaluator(parse(evaluated(values, asked | {"samples": len(data)})))  # type: ignore[arg-type]
+            entry.result = entry.evaluator.images(data)
+        except UserError as error:
+            entry.problem = str(error).rstrip(".")
+    return entries
+
+
+def _jobs(place: Path, *, alone: bool) -> dict[Path, tuple[str, str]]:
+    """Return the combination and the seed of each job of a sweep, by its folder; empty for any other place.
+
+    Beside other places, a combination is one of its sweep: equal names in two sweeps need not be equal settings.
+    """
+    if not Sweep.find(place):
+        return {}
+    found = Results.read(place)
+    return {
+        run.folder: (name if alone else f"{place}: {name}", found.settings(run).get("seed", ""))
+        for run, name in zip(found.jobs.values(), found.combinations, strict=True)
+        if run.state != "missing"
+    }
+
+
+def _names(checkpoints: Sequence[Path], told: Sequence[tuple[str, str]]) -> list[str]:
+    """Return the shortest names that tell the runs apart: what differs in a sweep, the names of folders, or those of files."""
+    differing = [f"{combination} seed={seed}" if seed else combination for combination, seed in told]
+    runs = [RunFolder.of_checkpoint(path.resolve()).path.name for path in checkpoints]
+    with_files = [f"{run}/{path.stem}" for run, path in zip(runs, checkpoints, strict=True)]
+    of_one_run = [path.stem for path in checkpoints] if len({*runs}) == 1 else []
+    widths = [name.partition("_iteration_")[0] for name in of_one_run]  # of averages at the same iteration
+    for names in (differing, runs, widths, of_one_run, with_files):
+        if names and all(names) and len({*names}) == len(names):
+            return names
+    return [f"{number}: {path}" for number, path in enumerate(checkpoints)]
+
+
+def _beside(entries: Sequence[Entry], wanted: str | None) -> list[Beside | None]:
+    """Find the real samples that are shown beside each entry's samples; data that several entries share are read once."""
+    pictured = [entry for entry in entries if entry.result][:PICTURED]
+    found: dict[str, Beside] = {}
+    for evaluator in {id(entry.evaluator): entry.evaluator for entry in pictured if entry.evaluator}.values():
+        own = [entry for entry in pictured if entry.evaluator is evaluator]
+        if len(evaluator.shape) != 3:
+            found |= {entry.name: Beside(evaluator.some_reals().cpu()) for entry in own}
+        else:
+            found |= _nearest(own, evaluator, wanted)
+    return [found.get(entry.name) for entry in entries]
+
+
+def _nearest(entries: Sequence[Entry], evaluator: RunEvaluator, wanted: str | None) -> dict[str, Beside]:
+    samples = [entry.result.samples[:ROWS] for entry in entries if entry.result]
+    in_features = wanted != "pixels"
+    seen_by = evaluator.evaluator.features
+    where = f"features of {seen_by.name} {seen_by.checksum}".strip() if in_features and seen_by.name != "raw" else "pixels"
+    distances, nearest = evaluator.nearest(torch.cat(samples), NEAREST, in_features=in_features)
+    parts = zip(entries, distances.split([*map(len, samples)]), nearest.split([*map(len, samples)]), strict=True)
+    return {entry.name: Beside(own, apart, where) for entry, apart, own in parts}

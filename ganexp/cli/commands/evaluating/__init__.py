@@ -1,1 +1,0 @@
-"""The parts of an evaluation's table, JSON file and page."""

@@ -1,1 +1,0 @@
-"""The parts of the report: what is compared, and what is drawn."""

@@ -1,0 +1,98 @@
+"""`ganexp watch`: run a training script unchanged, watch its first iterations, and say what it does."""
+
+import argparse
+import contextlib
+import json
+import runpy
+import sys
+import traceback
+from typing import Any
+
+from ganexp.cli.commands.watch.lives import lives
+from ganexp.config.defaults import option_files
+from ganexp.config.plugins import conf_folders
+from ganexp.documents import atomic_write
+from ganexp.strategies import Strategy
+from ganexp.watching import WatchedLoop, watch
+from ganexp.watching.events import Player
+
+WITHOUT_END = 100
+"""Steps per iteration that is asked for, after which a script is stopped in which only one player moves."""
+
+
+class Enough(BaseException):
+    """The iterations have been watched. No `except Exception` of a script stops it."""
+
+
+class Counter:
+    """Ends a script when enough iterations are complete: where the player that began moves again after the others."""
+
+    def __init__(self, iterations: int) -> None:
+        self.iterations = iterations
+        self.steps = self.complete = 0
+        self.moved: list[Player] = []
+
+    def __call__(self, player: Player) -> None:
+        """Count a step that is about to be made."""
+        self.steps += 1
+        if self.moved and player is self.moved[0].now and any(one.now is not player for one in self.moved):
+            self.complete += 1
+            self.moved.clear()
+        if self.complete >= self.iterations:
+            raise Enough
+        if self.steps > WITHOUT_END * self.iterations:
+            raise Enough(
+                f"was stopped after {self.steps - 1} steps, with {self.complete} iterations complete: if it pretrains a "
+                "network for longer, ask for more --iterations, or put `with ganexp.watch():` around some iterations of both"
+            )
+        self.moved.append(player)
+
+
+def run(options: argparse.Namespace) -> WatchedLoop:
+    """Run the script, print the report, and return it."""
+    seen = watch(strategies=of_plugins(), on_step=Counter(options.iterations))
+    failure: BaseException | None = None
+    stopped = ""
+    before = sys.argv[:], sys.path[:]
+    sys.argv = [str(options.script), *options.words]
+    sys.path.insert(0, str(options.script.resolve().parent))
+    try:
+        with contextlib.redirect_stdout(sys.stderr), seen:
+            runpy.run_path(str(options.script), run_name="__main__")
+    except Enough as enough:
+        stopped = str(enough)
+    except SystemExit as end:  # the script's own
+        failure = None if end.code in (None, 0) else end
+    except Exception as error:
+        failure = error
+        traceback.print_exception(error)
+    finally:
+        sys.argv, sys.path[:] = before
+    print(json.dumps(seen.json(), indent=2) if options.json else seen)
+    if options.picture and seen.story is not None:
+        options.picture.parent.mkdir(parents=True, exist_ok=True)
+        with atomic_write(options.picture) as file:
+            lives(seen).savefig(file, dpi=120)
+    if failure is not None:
+        said = [type(failure).__name__, *str(failure).splitlines()[:1]]
+        sys.exit(f"Error: {options.script} ended with {': '.join(said)}")
+    if not seen.iterations and not seen.faults:
+        sys.exit(f"Error: {options.script} {stopped}." if stopped else f"Error: {options.script}: {seen.found.why}.")
+    if stopped:
+        print(f"{options.script} {stopped}.", file=sys.stderr)
+    return seen
+
+
+def of_plugins() -> dict[str, Strategy]:
+    """Return the strategies of installed plug-ins, with the settings of their files."""
+    folders = conf_folders()
+    files = option_files("strategy", folders) if folders else {}
+    if not files:  # and nothing that configurations need is imported
+        return {}
+    from omegaconf import OmegaConf
+
+    from ganexp.config.assemble import plain_strategy_of
+    from ganexp.config.choices import choose
+
+    nodes: dict[str, Any] = {name: OmegaConf.to_container(OmegaConf.load(path)) for name, path in files.items()}
+    return {name: plain_strategy_of(choose("strategy", node)) for name, node in nodes.items()}

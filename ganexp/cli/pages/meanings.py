@@ -1,0 +1,39 @@
+"""What figures mean, in sentences: what they share of how they were measured is said once."""
+
+from collections.abc import Collection, Sequence
+
+from ganexp.instruments.scalar import Scalar
+from ganexp.logging.keys import STEPS
+
+AXES = dict(zip(STEPS, ("iterations", "real images", "seconds"), strict=True))
+"""What curves are drawn against: the key, and what a page calls it."""
+
+
+def plain(one: Scalar) -> tuple[str, str]:
+    """Return what a figure is, without how it was measured, and what was said behind that, of real data."""
+    if not one.basis:
+        return one.meaning, ""
+    meaning, _, further = one.meaning.partition(f", {one.basis}")
+    return meaning, further.removeprefix(f"; {one.note}") if one.note else further
+
+
+def sentences(figures: Sequence[tuple[str, Scalar]]) -> list[str]:
+    """Return what figures mean, grouped by how they were measured: by which features, with how many samples."""
+    ways: dict[tuple[str, ...], dict[str, None]] = {}
+    for key, one in figures:
+        meaning, of_real = plain(one)
+        how = tuple(part for part in (*one.basis.split(", "), one.note) if part)
+        ways.setdefault(how, {})[f"{key} is the {meaning} ({one.best} is best{of_real})"] = None
+    shared = [part for part in next(iter(ways), ()) if all(part in how for how in ways)]
+    notes = {one.note for _, one in figures}
+    said = [f"Measured with {_joined(shared, notes)}."] if shared else []
+    for how, told in ways.items():
+        own = _joined([part for part in how if part not in shared], notes)
+        said.append(", ".join(told) + (f": {own}." if own else "."))
+    return said
+
+
+def _joined(parts: Sequence[str], notes: Collection[str]) -> str:
+    """Return parts of a basis separated by commas, and notes behind semicolons."""
+    basis = ", ".join(part for part in parts if part not in notes)
+    return "; ".join(filter(None, [basis, *(part for part in parts if part in notes)]))
