@@ -55,7 +55,7 @@ def parsed(words: Sequence[str]) -> argparse.Namespace:
     Raises:
         UserError: There is no such command, or it has words that no option takes.
     """
-    if words[0] not in commands.names():
+    if words[0] not in commands.places():
         raise UserError(_unknown(words[0]))
     parser = parser_of(words[0])
     takes_further = parser.get_default("words") is not None
@@ -87,7 +87,7 @@ def overview() -> "CommandParser":
     parser.add_argument("--version", action="store_true", help="print the versions of ganexp, torch and Python")
     listed = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     listed.add_parser("train", help="Train, or sweep with -m: the same as python train.py; it has a help of its own")
-    for name in commands.names():
+    for name in commands.places():
         try:
             text = commands.package(name).__doc__ or ""  # empty with python -OO
         except UserError as error:
@@ -100,7 +100,7 @@ def _unknown(name: str) -> str:
     """Return what is said of a command that there is not."""
     from ganexp.cli.commands.sample import TASKS
 
-    known = ["train", *commands.names()]
+    known = ["train", *commands.places()]
     meanings = {**{one: one for one in known}, **{task: f"sample RUN --{task}" for task in TASKS}}
     close = difflib.get_close_matches(name, meanings, n=1)
     meant = f"Did you mean {meanings[close[0]]}?" if close else f"Its commands are {', '.join(known)}."

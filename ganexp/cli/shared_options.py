@@ -1,7 +1,4 @@
-"""Options that several commands share: their declarations, the types of their values, and their refusals, without torch.
-
-They are functions and no parents of argparse, whose options would stand before a command's own in its help.
-"""
+"""What commands share: options, the types of their values, and refusals, without torch."""
 
 import argparse
 import math
@@ -18,33 +15,24 @@ from ganexp.facts import UserError
 from ganexp.logging import reading
 from ganexp.logging.layout import RunFolder
 
-
-def add_trust(parser: ArgumentParser) -> None:
-    """Declare --trust."""
-    parser.add_argument(
-        "--trust",
-        action="extend",
-        nargs="*",
-        default=[],
-        help="modules, besides ganexp's own, whose code the run's configuration may import and run; none by default",
-    )
-
-
-def add_plain_weights(parser: argparse._ActionsContainer) -> None:
-    """Declare --plain-weights."""
-    parser.add_argument(
-        "--plain-weights", action="store_true", help="weights as trained; their average by default, if the run has one"
-    )
+OPTIONS: dict[str, dict[str, Any]] = {
+    "--trust": {
+        "action": "extend",
+        "nargs": "*",
+        "default": [],
+        "help": "modules, besides ganexp's own, whose code the run's configuration may import and run; none by default",
+    },
+    "--plain-weights": {"action": "store_true", "help": "weights as trained; their average by default, if the run has one"},
+    "--device": {"default": "cpu", "help": "cpu, cuda or cuda:N"},
+    "--overwrite": {"action": "store_true", "help": "replace what is there"},
+}
+"""The options that are the same in every command that has them."""
 
 
-def add_device(parser: ArgumentParser) -> None:
-    """Declare --device, for commands that look only at a network."""
-    parser.add_argument("--device", default="cpu", help="cpu, cuda or cuda:N")
-
-
-def add_overwrite(parser: ArgumentParser, meaning: str = "replace what is there") -> None:
-    """Declare --overwrite."""
-    parser.add_argument("--overwrite", action="store_true", help=meaning)
+def add(parser: argparse._ActionsContainer, *names: str) -> None:
+    """Declare some of `OPTIONS`, at this place of the help: parents of argparse would put them before a command's own."""
+    for name in names:
+        parser.add_argument(name, **OPTIONS[name])
 
 
 def place(typed: str) -> Path:

@@ -12,7 +12,7 @@ from ganexp.cli import commands, process
 from ganexp.cli.main import command, main, parsed, parser_of
 from ganexp.facts import UserError
 
-PARSERS = {name: parser_of(name) for name in commands.names()}
+PARSERS = {name: parser_of(name) for name in commands.places()}
 
 
 @pytest.mark.parametrize(

@@ -57,9 +57,9 @@ def installed(tmp_path, monkeypatch):
 def test_it_is_listed_and_what_is_not_there_is_said(installed):
     said = " ".join(overview().format_help().split())
     assert " shout Say a word loudly " in said
-    assert " gone loud cannot be imported (No module named 'nowhere_of_a_test'): install it again, or remove it" in said
+    assert " gone nowhere_of_a_test cannot be imported (No module named 'nowhere_of_a_test'): install its package again" in said
     assert f"{MODULE}.shout.run" not in sys.modules
-    with pytest.raises(UserError, match=r"^loud cannot be imported "):
+    with pytest.raises(UserError, match=r"^nowhere_of_a_test cannot be imported "):
         command(["gone"])
 
 
@@ -73,7 +73,6 @@ def test_it_does_its_work_after_its_refusals(installed):
 
 def test_a_command_of_ganexps_keeps_its_name(installed):
     assert commands.package("push").__name__ == "ganexp.cli.commands.push"
-    assert commands.names().count("push") == 1
 
 
 def test_only_the_command_that_is_named_is_imported():

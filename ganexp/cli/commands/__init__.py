@@ -10,7 +10,7 @@ An installed package adds a command by an entry point of the group `ganexp.comma
 
 import importlib
 import pkgutil
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import entry_points
 from types import ModuleType
 
 from ganexp.facts import UserError
@@ -18,10 +18,10 @@ from ganexp.facts import UserError
 GROUP = "ganexp.commands"
 
 
-def names() -> list[str]:
-    """Return the names of all commands: ganexp's own, and then those of other packages, which do not replace them."""
-    own = _own()
-    return [*own, *sorted(_further().keys() - {*own})]
+def places() -> dict[str, str]:
+    """Return the package of each command, by its name: ganexp's own first, which no installed package replaces."""
+    own = {module.name: f"{__name__}.{module.name}" for module in pkgutil.iter_modules(__path__)}
+    return own | {entry.name: entry.module for entry in entry_points(group=GROUP) if entry.name not in own}
 
 
 def package(name: str) -> ModuleType:
@@ -30,19 +30,10 @@ def package(name: str) -> ModuleType:
     Raises:
         UserError: An installed package has declared the command, and it cannot be imported.
     """
-    if name in _own():
-        return importlib.import_module(f"{__name__}.{name}")
-    entry = _further()[name]
+    place = places()[name]
     try:
-        return importlib.import_module(entry.module)
+        return importlib.import_module(place)
     except ImportError as error:
-        owner = entry.dist.name if entry.dist else entry.module
-        raise UserError(f"{owner} cannot be imported ({error}): install it again, or remove it") from error
-
-
-def _own() -> list[str]:
-    return [module.name for module in pkgutil.iter_modules(__path__)]
-
-
-def _further() -> dict[str, EntryPoint]:
-    return {entry.name: entry for entry in entry_points(group=GROUP)}
+        if place.startswith(__name__):
+            raise
+        raise UserError(f"{place} cannot be imported ({error}): install its package again, or remove it") from error

@@ -91,7 +91,7 @@ def takes_a_place(action):
 
 
 def test_every_command_that_takes_a_folder_or_a_checkpoint_is_tried():
-    taking = {name for name in commands.names() if any(map(takes_a_place, parser_of(name)._actions))}
+    taking = {name for name in commands.places() if any(map(takes_a_place, parser_of(name)._actions))}
     assert taking - {"watch"} == CALLS.keys()  # which runs the script that it is given
 
 

@@ -28,8 +28,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--width", type=float, action="extend", nargs="+", required=True, help="relative standard deviations, below 0.28"
     )
     parser.add_argument("--iteration", type=shared.positive, help="the end of the average; the last checkpoint's by default")
-    shared.add_trust(parser)
-    shared.add_overwrite(parser)
+    shared.add(parser, "--trust", "--overwrite")
 
 
 def refuse(options: Namespace) -> None:

@@ -26,7 +26,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--path", action="store_true", help="also look at every checkpoint, even if the rows have the spectrum already"
     )
-    shared.add_trust(parser)
+    shared.add(parser, "--trust")
     parser.add_argument("--output", type=Path, help="the page; dynamics.html in the run's folder by default")
 
 

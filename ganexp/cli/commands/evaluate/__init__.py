@@ -101,13 +101,13 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--nearest", choices=["features", "pixels"], help="where distances to training images are measured; features by default"
     )
     parser.add_argument("--device", help="cpu, cuda or cuda:N; the run's own by default")
-    shared.add_trust(parser)
+    shared.add(parser, "--trust")
     parser.add_argument(
         "--output",
         type=Path,
         help="the folder of the results; by default evaluation in the first run or sweep, or beside a lone checkpoint",
     )
-    shared.add_overwrite(parser)
+    shared.add(parser, "--overwrite")
 
 
 def _against(typed: str) -> Path | str:

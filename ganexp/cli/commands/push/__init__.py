@@ -26,8 +26,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument("--message", default="Add a generator", help="what the commit says")
     parser.add_argument("--with-discriminator", action="store_true", help="publish it too, for ganexp.load_discriminator")
-    shared.add_plain_weights(parser)
-    shared.add_trust(parser)
+    shared.add(parser, "--plain-weights", "--trust")
 
 
 def refuse(options: Namespace) -> None:

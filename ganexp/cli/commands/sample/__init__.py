@@ -95,7 +95,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     which.add_argument(
         "--truncation", type=shared.finite, help="bound of latents, or ψ of StyleGAN2: more typical samples; none by default"
     )
-    shared.add_plain_weights(which)
+    shared.add(which, "--plain-weights")
     which.add_argument(
         "--standing",
         type=shared.positive,
@@ -141,10 +141,9 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument("--nearest", type=shared.positive, default=7, help="neighbours of each sample")
     parser.add_argument("--batch-size", type=shared.positive, default=256, help="samples that are drawn at once")
-    shared.add_device(parser)
-    shared.add_trust(parser)
+    shared.add(parser, "--device", "--trust")
     parser.add_argument("--output", type=Path, help="the file or folder of the result; in generated/ beside the run by default")
-    shared.add_overwrite(parser)
+    shared.add(parser, "--overwrite")
 
 
 def _generator(typed: str) -> Path | str:
@@ -168,11 +167,10 @@ def refuse(options: Namespace) -> None:
         raise UserError("--indices does not go with --format tar: choose png or npz")
     if options.task == "film":
         _film(options)
-    place, is_folder = result_of(options)
-    suffix = {"grid": ".png", "neighbours": ".png", "images": ".npz", "latents": ".safetensors"}.get(options.task)
-    if not is_folder:
+    place, suffix = result_of(options)
+    if suffix:
         refuse_taken(place, options.overwrite)
-        if suffix and place.suffix != suffix:
+        if options.task not in ("film", "export") and place.suffix != suffix:
             raise UserError(f"--output {place} should end in {suffix}, which is what is written")
     elif place.exists() and not place.is_dir():
         raise UserError(f"{place} is a file: name a folder with --output")
@@ -200,38 +198,28 @@ def indices_of(options: Namespace) -> Sequence[int]:
     return options.indices or range(options.first, options.first + (options.n or n))
 
 
-def result_of(options: Namespace) -> tuple[Path, bool]:
-    """Return where the result of `ganexp sample` lies, and whether it is a folder."""
-    place = Path("generated") if isinstance(options.run, str) else shared.inside(options.run, "generated")
-    if options.task == "latents":
-        return options.output or place / "latents.safetensors", False
-    if options.task in ("export", "save"):
-        truncated = "" if options.truncation is None else f"_truncation{options.truncation}"
-        named = "generator" + (f"{truncated}{SUFFIXES[options.form]}" if options.task == "export" else "")
-        return options.output or place / named, options.task == "save"
-    name, suffix = options.task, ".png"
-    if options.task == "film":
-        name, suffix = f"walk_{options.way}", f".{options.movie}"
-    elif options.task == "images":
-        suffix = ".npz" if options.format == "npz" else ""
-        name = "samples" if options.format == "png" else f"samples_{options.format}"
-        indices = indices_of(options)
-        if options.format != "png" and isinstance(indices, range):
-            name += f"_{indices.start}-{indices.stop}"
-    told = {"": options.method, "seed": options.seed, "label": _in_a_name(options.label), "truncation": options.truncation}
-    told["standing"] = options.standing or None
-    if options.method == "rejection":
-        told["percentile"] = options.percentile
-    if options.method == "langevin":
-        told |= {"steps": options.steps, "size": options.step_size}
-    if options.indices and suffix:
-        told["indices"] = "-".join(map(str, options.indices[:8])) + "…" * (len(options.indices) > 8)
-    elif options.first and suffix:
-        told["first"] = options.first
-    named = "_".join([name, *(f"{key}{value}" for key, value in told.items() if value is not None)])
-    return options.output or place / f"{named}{suffix}", not suffix
-
-
-def _in_a_name(label: str | None) -> str | None:
-    """Return a label as a part of a file's name."""
-    return label and re.sub(r"[^\w.+-]", "_", label)[:100]
+def result_of(options: Namespace) -> tuple[Path, str]:
+    """Return where the result of `ganexp sample` lies, and the suffix that its name should have; empty for a folder."""
+    folder = Path("generated") if isinstance(options.run, str) else shared.inside(options.run, "generated")
+    indices, truncated = indices_of(options), "" if options.truncation is None else f"_truncation{options.truncation}"
+    those = f"_{indices.start}-{indices.stop}" if isinstance(indices, range) else ""
+    files = {"png": ("samples", ""), "npz": (f"samples_npz{those}", ".npz"), "tar": (f"samples_tar{those}", "")}
+    name, suffix = {
+        "images": files[options.format],
+        "film": (f"walk_{options.way}", f".{options.movie}"),
+        "latents": ("latents", ".safetensors"),
+        "export": (f"generator{truncated}", SUFFIXES[options.form]),
+        "save": ("generator", ""),
+    }.get(options.task, (options.task, ".png"))
+    if f"--{options.task}" in SAMPLED:
+        label = options.label and re.sub(r"[^\w.+-]", "_", options.label)[:100]
+        told = {"": options.method, "seed": options.seed, "label": label, "truncation": options.truncation}
+        told |= {"standing": options.standing or None, "percentile": options.percentile}
+        if options.method == "langevin":
+            told |= {"steps": options.steps, "size": options.step_size}
+        if options.indices and suffix:
+            told["indices"] = "-".join(map(str, options.indices[:8])) + "…" * (len(options.indices) > 8)
+        elif options.first and suffix:
+            told["first"] = options.first
+        name = "_".join([name, *(f"{key}{value}" for key, value in told.items() if value is not None)])
+    return options.output or folder / f"{name}{suffix}", suffix

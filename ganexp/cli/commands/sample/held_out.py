@@ -1,9 +1,7 @@
 """What a trained translator makes of the sources that its data hold out."""
 
 from collections.abc import Sequence
-from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -12,7 +10,6 @@ from ganexp.config.loading import set_of
 from ganexp.config.run_data import looked_at_of
 from ganexp.config.targets import Trust
 from ganexp.facts import UserError
-from ganexp.logging.pictures import translations
 from ganexp.sampling import Trained
 from ganexp.training.execution import Machine
 
@@ -46,8 +43,3 @@ def translated(
     assert reals.source is not None  # the data have a source_shape
     made = torch.cat([trained.generate(part) for part in Batch(reals.source, reals.conditions).split(batch_size)])
     return reals.source, made, reals.values if looked_at.paired else None
-
-
-def picture(trained: Trained, **which: Any) -> np.ndarray:
-    """Lay out sources, what a translator makes of them, and targets; arguments and errors as for `translated`."""
-    return translations(*translated(trained, **which), two_way=trained.is_two_way)

@@ -12,7 +12,7 @@ from tqdm import tqdm
 
 from ganexp.batch import Batch
 from ganexp.cli.commands.sample import READY, indices_of, result_of
-from ganexp.cli.commands.sample.held_out import picture, translated
+from ganexp.cli.commands.sample.held_out import translated
 from ganexp.cli.commands.sample.playing import ready
 from ganexp.cli.launching import joined
 from ganexp.cli.naming import short
@@ -25,7 +25,7 @@ from ganexp.documents import atomic_write
 from ganexp.evaluation.evaluator import real_batches
 from ganexp.evaluation.nearest import nearest
 from ganexp.facts import UserError
-from ganexp.logging.pictures import MOST_ROWS, beside_the_nearest, classes_in_rows, image_grid, scatter
+from ganexp.logging.pictures import MOST_ROWS, beside_the_nearest, classes_in_rows, image_grid, scatter, translations
 from ganexp.printable import printable
 from ganexp.sampling import Langevin, Rejection, Trained, exporting, saved
 from ganexp.sampling.files import Series, write_npz, write_pngs, write_shards, write_tensors
@@ -46,24 +46,24 @@ def run(options: argparse.Namespace) -> Path:
         torch.backends.cudnn.allow_tf32 = False  # an index gives the same image everywhere, up to the last digits
         if options.enlarge is None:
             options.enlarge = 4 if options.run in READY else 1
+        path, _ = result_of(options)  # before a generator to play with has its place in the cache folder
         if options.run in READY:
-            options.output = result_of(options)[0]  # not in the cache folder
             options.run = processes.first(lambda: ready(options.run))
         generator = processes.together(lambda: _loaded(options))
         if generator.source_shape:
             _refuse_latents(options)
-        written = TASKS[options.task](generator, options)
+        TASKS[options.task](generator, options, path)
         processes.close()
         if processes.is_main:
-            print(f"Written to {written}")
-        return written
+            print(f"Written to {path}")
+        return path
 
 
-def grid(generator: Trained, options: argparse.Namespace) -> Path:
+def grid(generator: Trained, options: argparse.Namespace, path: Path) -> None:
     """Draw a grid of samples, with a row for each class if there are few classes; the last column is filled."""
-    path, _ = result_of(options)
     if generator.source_shape:
-        return _save_picture(_enlarged(picture(generator, **_which(options)), options.enlarge), path)
+        drawn = translations(*translated(generator, **_which(options)), two_way=generator.is_two_way)
+        return _save_picture(drawn, path, options.enlarge)
     images, names = len(generator.shape) == 3, generator.origin.class_names
     rows = generator.classes if 1 < generator.classes <= MOST_ROWS and options.label is None and not options.indices else 1
     n = (options.n or 8 * (rows if rows > 1 else 8)) if images else options.n or 1024
@@ -75,12 +75,12 @@ def grid(generator: Trained, options: argparse.Namespace) -> Path:
     samples = generator.pictures(samples)
     if rows > 1 and names:
         print(f"Rows: {', '.join(printable(names[index % rows]) for index in indices[:rows])}")
-    return _save_picture(_enlarged(classes_in_rows(samples, rows) if rows > 1 else image_grid(samples), options.enlarge), path)
+    _save_picture(classes_in_rows(samples, rows) if rows > 1 else image_grid(samples), path, options.enlarge)
 
 
-def images(generator: Trained, options: argparse.Namespace) -> Path:
+def images(generator: Trained, options: argparse.Namespace, path: Path) -> None:
     """Write samples to files."""
-    indices, (path, _) = indices_of(options), result_of(options)
+    indices = indices_of(options)
     processes: Processes = options.processes
     silent = None if processes.count == 1 else True
     with tqdm(total=len(indices), unit="sample", disable=silent, leave=False) as bar:
@@ -88,7 +88,7 @@ def images(generator: Trained, options: argparse.Namespace) -> Path:
         series = Series(generator, options.seed, **how)
         if options.format == "npz":
             write_npz(series, indices, path, overwrite=options.overwrite)
-            return path
+            return
         files, whole = "images", len(indices)
         if options.format == "png":
             count = write_pngs(series, indices, path, overwrite=options.overwrite)
@@ -98,12 +98,10 @@ def images(generator: Trained, options: argparse.Namespace) -> Path:
             count = write_shards(series, indices, path, shard_size=options.shard_size, overwrite=options.overwrite)
     if processes.is_main:
         print(f"{count} {files} written, {whole - count} were there already")
-    return path
 
 
-def film(generator: Trained, options: argparse.Namespace) -> Path:
+def film(generator: Trained, options: argparse.Namespace, path: Path) -> None:
     """Walk from sample to sample through latent space."""
-    path, _ = result_of(options)
     frames = frames_of(
         generator,
         indices_of(options),
@@ -116,12 +114,10 @@ def film(generator: Trained, options: argparse.Namespace) -> Path:
         **_how(options),
     )
     write_film(tqdm(frames, unit="frame", disable=None, leave=False), path, per_second=options.per_second)
-    return path
 
 
-def neighbours(generator: Trained, options: argparse.Namespace) -> Path:
+def neighbours(generator: Trained, options: argparse.Namespace, path: Path) -> None:
     """Draw samples beside the training images that are nearest to them."""
-    path, _ = result_of(options)
     if len(generator.shape) != 3:
         raise UserError("nearest neighbours are drawn for images only")
     indices = indices_of(options)
@@ -137,12 +133,11 @@ def neighbours(generator: Trained, options: argparse.Namespace) -> Path:
     print("index  distance to the nearest, per pixel (root mean square, of a range of 2)")
     for index, distance in zip(indices, distances[:, 0].tolist(), strict=True):
         print(f"{index:5d}  {distance / pixels:.4f}")
-    return _save_picture(beside_the_nearest(samples, found), path)
+    _save_picture(beside_the_nearest(samples, found), path)
 
 
-def latents(generator: Trained, options: argparse.Namespace) -> Path:
+def latents(generator: Trained, options: argparse.Namespace, path: Path) -> None:
     """Write what an autoencoder makes of the images that its run was trained on, with their labels, for dataset=latents."""
-    path, _ = result_of(options)
     refuse_other_than_autoencoders(generator, options.run)
     network: Any = generator.network.float()
     dataset, data = set_of(generator, trust=options.trust)
@@ -162,12 +157,10 @@ def latents(generator: Trained, options: argparse.Namespace) -> Path:
     # outputs/latest soon leads elsewhere
     decoder = options.run if is_on_hub(options.run) else short(Path(options.run).resolve())
     print(f"  dataset=latents dataset.path={path} dataset.decode={decoder} dataset.scale={scale:.4g}")
-    return path
 
 
-def export(generator: Trained, options: argparse.Namespace) -> Path:
+def export(generator: Trained, options: argparse.Namespace, path: Path) -> None:
     """Write the network as TorchScript, torch.export or ONNX, checked against the generator."""
-    path, _ = result_of(options)
     if options.truncation is not None:
         generator = generator.truncated(options.truncation)
     if options.direction:
@@ -177,17 +170,14 @@ def export(generator: Trained, options: argparse.Namespace) -> Path:
     shape = ", ".join(map(str, generator.source_shape or (generator.latent_dim,)))
     called = f"network({given}, labels)" if generator.classes else f"network({given})"
     print(f"Called as {called}, {given} of shape (n, {shape}): at most {off:.2g} off the generator's samples")
-    return path
 
 
-def save(generator: Trained, options: argparse.Namespace) -> Path:
+def save(generator: Trained, options: argparse.Namespace, path: Path) -> None:
     """Write a folder to give away: weights as safetensors, settings as JSON, a model card."""
-    folder, _ = result_of(options)
     how = {"trust": options.trust, "averaged": not options.plain_weights}
     discriminator = load_discriminator(options.run, **how) if options.with_discriminator else None
-    written = saved.save(generator, folder, discriminator=discriminator, overwrite=options.overwrite)
-    print(f'In Python: ganexp.load("{written}"); choose a licence in {written / saved.CARD}')
-    return written
+    saved.save(generator, path, discriminator=discriminator, overwrite=options.overwrite)
+    print(f'In Python: ganexp.load("{path}"); choose a licence in {path / saved.CARD}')
 
 
 def _loaded(options: argparse.Namespace) -> Trained:
@@ -235,13 +225,8 @@ def _which(options: argparse.Namespace) -> dict[str, Any]:
     return {"indices": indices, "trust": options.trust, "batch_size": options.batch_size}
 
 
-def _enlarged(drawn: np.ndarray, times: int) -> np.ndarray:
-    """Return a picture `(H, W, 3)` with a square of pixels in place of each."""
-    return drawn.repeat(times, 0).repeat(times, 1)
-
-
-def _save_picture(drawn: Any, path: Path) -> Path:
+def _save_picture(drawn: np.ndarray, path: Path, times: int = 1) -> None:
+    """Write a picture `(H, W, 3)`, with a square of pixels in place of each."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with atomic_write(path) as file:
-        Image.fromarray(drawn).save(file, "PNG")
-    return path
+        Image.fromarray(drawn.repeat(times, 0).repeat(times, 1)).save(file, "PNG")

@@ -54,11 +54,10 @@ def add_arguments(parser: ArgumentParser) -> None:
         help="of images of more than eight bits; by default those of the run's sources, or else found over all images",
     )
     parser.add_argument("--label", help="the class of all, by number or name, which a conditional translator needs")
-    shared.add_plain_weights(parser)
+    shared.add(parser, "--plain-weights")
     parser.add_argument("--batch-size", type=shared.positive, default=16, help="images of one size that are translated at once")
-    shared.add_device(parser)
-    shared.add_trust(parser)
-    shared.add_overwrite(parser, "write into a folder that holds something already")
+    shared.add(parser, "--device", "--trust")
+    parser.add_argument("--overwrite", action="store_true", help="write into a folder that holds something already")
 
 
 def refuse(options: Namespace) -> None:
