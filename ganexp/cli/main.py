@@ -66,7 +66,7 @@ def parsed(words: Sequence[str]) -> argparse.Namespace:
         if takes_further:
             remedy = "put what is for the script behind --"
         elif not any(word.startswith("-") for word in unknown):
-            remedy = "what is no option stands before the options"
+            remedy = f"what is no option stands before the options, and {parser.prog} --help lists both"
         raise UserError(f"{parser.prog} does not take {' '.join(unknown)}: {remedy}")
     if takes_further:
         options.words = words[end + 1 :]
@@ -101,7 +101,7 @@ def _unknown(name: str) -> str:
     from ganexp.cli.commands.sample import TASKS
 
     known = ["train", *commands.places()]
-    meanings = {**{one: one for one in known}, **{task: f"sample RUN --{task}" for task in TASKS}}
+    meanings = {**{command: command for command in known}, **{task: f"sample RUN --{task}" for task in TASKS}}
     close = difflib.get_close_matches(name, meanings, n=1)
     meant = f"Did you mean {meanings[close[0]]}?" if close else f"Its commands are {', '.join(known)}."
     return f"ganexp has no command {name}. {meant}"
@@ -121,6 +121,8 @@ class CommandParser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """End the process."""
-        said = re.sub(r"^argument (\S+): should", r"\1 should", message)
-        said = re.sub(r"^the following arguments are required: (\w+)$", r"\1 is missing: name it before the options", said)
-        self.exit(2, f"Error: {printable(said.rstrip('.'))}. {self.prog} --help lists the options.\n")
+        sentence = re.sub(r"^argument (\S+): should", r"\1 should", message)
+        sentence = re.sub(
+            r"^the following arguments are required: (\w+)$", r"\1 is missing: name it before the options", sentence
+        )
+        self.exit(2, f"Error: {printable(sentence.rstrip('.'))}. {self.prog} --help lists the options.\n")

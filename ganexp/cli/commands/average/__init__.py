@@ -47,7 +47,7 @@ def refuse(options: Namespace) -> None:
 def average_of(options: Namespace, width: float) -> tuple[list[Path], int, Path]:
     """Return the checkpoints that an average of a width is made from, its last iteration, and the place where it is written."""
     folder = RunFolder(options.run)
-    paths = [one for one in folder.numbered if options.iteration is None or iteration_of(one) <= options.iteration]
+    paths = [path for path in folder.numbered if options.iteration is None or iteration_of(path) <= options.iteration]
     if not paths:
         upto = "" if options.iteration is None else f" at or before iteration {options.iteration}"
         raise UserError(f"{folder.path} has no checkpoint{upto}: train with a keep_checkpoints that keeps all of them")

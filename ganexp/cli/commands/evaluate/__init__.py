@@ -118,31 +118,31 @@ def refuse(options: Namespace) -> None:
     """Refuse results that exist already, settings that the schema refuses, and folders with nothing to measure."""
     if isinstance(options.against, Path):
         _two_folders(options)
-    elif options.dataset and (named := [one for one in ",".join(options.measure or []).split(",") if one in OF_PAIRS]):
+    elif options.dataset and (of_pairs := {*",".join(options.measure or []).split(",")} & {*OF_PAIRS}):
         remedy = "say --against and the folder of these images in place of --dataset"
-        raise UserError(f"--measure {named[0]} compares images with what each of them should be: {remedy}")
+        raise UserError(f"--measure {min(of_pairs)} compares images with what each of them should be: {remedy}")
     for name in ("evaluation.json", "evaluation.html"):
         refuse_taken(output_of(options) / name, options.overwrite)
     if options.overrides and not options.dataset:
         raise UserError("--set goes with --dataset: a run says itself what its data are")
     if options.dataset and (options.weights != "last" or options.of or options.standing is not None):
         raise UserError("--weights, --of and --standing are for runs, and not for a folder of images")
-    if said := unknown_feature(options.features or []):
-        raise UserError(said)
-    for one in files_among(options.features or []):
-        if not Path(one).expanduser().is_file():
-            raise UserError(f"--features {one} is no file: name one that is there, or a network")
+    if sentence := unknown_feature(options.features or []):
+        raise UserError(sentence)
+    for file in files_among(options.features or []):
+        if not Path(file).expanduser().is_file():
+            raise UserError(f"--features {file} is no file: name one that is there, or a network")
     asked = asked_of(options)
     if of_folders(options) or any(value is not None for value in asked.values()):
         words = [f"dataset={options.dataset}", *options.overrides] if options.dataset else []
         parse(evaluated(plain(compose(*words, config_dir=options.config_dir)), asked))
-    found = options.places
+    paths = options.places
     if not of_folders(options):
-        found = [path for place in options.places for path in checkpoints_of(place, options.weights)]
+        paths = [path for place in options.places for path in checkpoints_of(place, options.weights)]
     for place in options.places:
         shared.refuse_missing(place)
-    if not any(path.exists() for path in found):
-        shared.refuse_missing(found[0])
+    if not any(path.exists() for path in paths):
+        shared.refuse_missing(paths[0])
 
 
 def _two_folders(options: Namespace) -> None:
@@ -179,10 +179,10 @@ def asked_of(options: Namespace) -> dict[str, Any]:
         asked["against"] = None
     if not options.measure and not options.protocol:
         return asked
-    names, settings = ([one for one in options.measure or () if ("=" in one) is such] for such in (False, True))
+    names, settings = ([word for word in options.measure or () if ("=" in word) is sets] for sets in (False, True))
     words = [f"evaluation.protocol={options.protocol}"] if options.protocol else []
     words += [f"measure=[{','.join(names)}]"] if names or not options.protocol else []
-    composed = plain(compose(*words, *(f"measure.{one}" for one in settings), config_dir=options.config_dir))
+    composed = plain(compose(*words, *(f"measure.{setting}" for setting in settings), config_dir=options.config_dir))
     published = {key: composed["evaluation"][key] for key in PUBLISHED} if options.protocol else {}
     typed = {key: value for key, value in asked.items() if value is not None}
     return {**asked, **published, **typed, "measure": composed["measure"]}

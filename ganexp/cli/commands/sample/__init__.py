@@ -78,8 +78,8 @@ def add_arguments(parser: ArgumentParser) -> None:
         help="a run folder, a checkpoint, a saved generator, hf://owner/name, digits or mnist; run=… is the same",
     )
     tasks = parser.add_mutually_exclusive_group()
-    for task, said in TASKS.items():
-        tasks.add_argument(f"--{task}", dest="task", action="store_const", const=task, default="grid", help=said)
+    for task, meaning in TASKS.items():
+        tasks.add_argument(f"--{task}", dest="task", action="store_const", const=task, default="grid", help=meaning)
     which = parser.add_argument_group("which samples")
     which.add_argument(
         "--n",
@@ -213,13 +213,13 @@ def result_of(options: Namespace) -> tuple[Path, str]:
     }.get(options.task, (options.task, ".png"))
     if f"--{options.task}" in SAMPLED:
         label = options.label and re.sub(r"[^\w.+-]", "_", options.label)[:100]
-        told = {"": options.method, "seed": options.seed, "label": label, "truncation": options.truncation}
-        told |= {"standing": options.standing or None, "percentile": options.percentile}
+        settings = {"": options.method, "seed": options.seed, "label": label, "truncation": options.truncation}
+        settings |= {"standing": options.standing or None, "percentile": options.percentile}
         if options.method == "langevin":
-            told |= {"steps": options.steps, "size": options.step_size}
+            settings |= {"steps": options.steps, "size": options.step_size}
         if options.indices and suffix:
-            told["indices"] = "-".join(map(str, options.indices[:8])) + "…" * (len(options.indices) > 8)
+            settings["indices"] = "-".join(map(str, options.indices[:8])) + "…" * (len(options.indices) > 8)
         elif options.first and suffix:
-            told["first"] = options.first
-        name = "_".join([name, *(f"{key}{value}" for key, value in told.items() if value is not None)])
+            settings["first"] = options.first
+        name = "_".join([name, *(f"{key}{value}" for key, value in settings.items() if value is not None)])
     return options.output or folder / f"{name}{suffix}", suffix
