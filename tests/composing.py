@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 import torch
 from hydra import compose, initialize_config_dir
-from hydra._internal.config_loader_impl import ConfigLoaderImpl
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
 from omegaconf import DictConfig, OmegaConf
@@ -17,6 +16,7 @@ from torch import nn
 
 from ganexp.batch import Batch
 from ganexp.cli.composing import register, settle_groups
+from ganexp.cli.hydra_internal import ConfigLoaderImpl
 from ganexp.config import metrics
 from ganexp.config.choices import settings_of
 from ganexp.config.defaults import option_files

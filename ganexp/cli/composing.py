@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from hydra import version
-from hydra._internal.hydra import Hydra
-from hydra._internal.utils import create_config_search_path
 from hydra.core.config_search_path import ConfigSearchPath, SearchPathQuery
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
@@ -20,6 +18,7 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 
 from ganexp.cli.hydra_errors import composing
+from ganexp.cli.hydra_internal import Hydra, create_config_search_path, hydra_of
 from ganexp.cli.line import Line
 from ganexp.cli.naming import CHOICES, rename_groups, run_name, typed_overrides
 from ganexp.cli.options import option
@@ -103,7 +102,9 @@ def started(line: Line) -> Iterator[Hydra]:
         path.prepend("command-line", f"file://{line.further}", anchor=SearchPathQuery(provider="schema"))
     GlobalHydra.instance().clear()
     try:
-        yield Hydra.create_main_hydra2("train", path)
+        hydra = hydra_of(path)
+        GlobalHydra.instance().initialize(hydra)
+        yield hydra
     finally:
         GlobalHydra.instance().hydra = before
 

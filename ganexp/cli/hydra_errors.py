@@ -1,13 +1,12 @@
 """Hydra's errors during composition, each as one sentence that names the key and the remedy.
 
-Hydra and OmegaConf explain errors in paragraphs, some mistakes have no exception type of their own, and on others Hydra fails
-with whatever Python raises. Only this file examines their messages.
+Hydra and OmegaConf explain errors in paragraphs, and on some mistakes Hydra fails with whatever Python raises. Mistakes without
+an exception type of their own are refused before, in `hydra_internal.Loader`.
 """
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from hydra.core.override_parser.types import Override
 from hydra.errors import ConfigCompositionException, HydraException, MissingConfigException, OverrideParseException
 from omegaconf import DictConfig
 from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBaseException
@@ -15,7 +14,7 @@ from yaml import YAMLError  # type: ignore[import-untyped]
 
 from ganexp.config.defaults import option_files
 from ganexp.config.parsing import unknown_key
-from ganexp.config.schema import GROUPS, LISTS
+from ganexp.config.schema import LISTS
 from ganexp.facts import UserError
 
 EXTRAS = {
@@ -33,6 +32,8 @@ def composing() -> Iterator[None]:
     """Report whatever Hydra raises while it composes or parses as a mistake in the command line."""
     try:
         yield
+    except UserError:
+        raise
     except Exception as error:
         raise UserError(sentence(error)) from None
 
@@ -60,21 +61,9 @@ def sentence(error: Exception) -> str:
     if isinstance(error, ConfigCompositionException) and isinstance(cause, (ConfigAttributeError, ConfigKeyError)):
         siblings = cause.parent_node if isinstance(cause.parent_node, DictConfig) else {}
         return unknown_key(str(cause.full_key), [str(key) for key in siblings if key != "hydra"])
+    if isinstance(error, ConfigCompositionException) and isinstance(cause, OmegaConfBaseException):
+        return f"{cause.full_key} has settings and is given one value, or the reverse: set each by its own key, as in a.b=…."
     text = str(error)
-    if text.startswith("Config group override must be"):  # a plain ValueError
-        return f"{_last_override(error)}a group takes one of its options, as in loss=hinge."
-    if "Ambiguous value" in text:  # a plain HydraException
-        key, _, value = text.splitlines()[0].split("'")[1].partition("=")
-        a_list = "" if key in (*GROUPS, "experiment", "evaluation.protocol") else f", or write {key}=[{value}] for a list"
-        return f"{key}={value} is several values: add -m to run each of them{a_list}."
-    if text.startswith("Sweep parameters '"):  # a plain HydraException too
-        override = text.split("'")[1]
-        return f"{override} is several values: add -m to run each of them."
-    if text.startswith("Error merging override "):  # a list where there are keys, or keys where there is a value
-        override = text.splitlines()[0].removeprefix("Error merging override ").strip()
-        return (
-            f"{override} gives one value to what has settings, or settings to one value: set each by its own key, as in a.b=…."
-        )
     if isinstance(error, YAMLError):
         return f"a file cannot be read as YAML: {' '.join(text.split())}."
     if not isinstance(error, (HydraException, OmegaConfBaseException)):  # Hydra fails without saying anything
@@ -87,15 +76,6 @@ def sentence(error: Exception) -> str:
 def missing_plugin(group: str, option: str) -> str:
     """Return the sentence for an option of a plugin that is not installed."""
     return f"{group}={option} is a plugin that is not installed: pip install -e '.[{EXTRAS[option]}]'."
-
-
-def _last_override(error: Exception) -> str:
-    """Return the override that Hydra was processing, for an error whose text does not name it."""
-    trace = error.__traceback__
-    while trace and trace.tb_next:
-        trace = trace.tb_next
-    override = trace.tb_frame.f_locals.get("override") if trace else None
-    return f"{override.input_line}: " if isinstance(override, Override) else ""
 
 
 def _unknown_option(group: str, option: str, names: list[str]) -> str:

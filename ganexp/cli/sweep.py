@@ -10,14 +10,11 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import psutil
-from hydra._internal.callbacks import Callbacks
-from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
-from hydra.core.config_loader import ConfigLoader
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
 from hydra.core.plugins import Plugins
 from hydra.plugins.sweeper import Sweeper
-from hydra.types import HydraContext, RunMode
+from hydra.types import RunMode
 from hydra.utils import instantiate
 from omegaconf import DictConfig, open_dict, read_write
 from pydantic import Field
@@ -26,6 +23,7 @@ from ganexp.cli.composing import as_written, started, values_of
 from ganexp.cli.ending import command_to_resume
 from ganexp.cli.folders import lock_or_refuse, make_new, refuse_unmakeable
 from ganexp.cli.hydra_errors import composing, missing_plugin
+from ganexp.cli.hydra_internal import BasicSweeper, Loader, context_of
 from ganexp.cli.launching import refuse_distributed
 from ganexp.cli.line import Line, key_of, without
 from ganexp.cli.naming import CHOICES, short, typed_overrides
@@ -67,7 +65,7 @@ def sweep(line: Line) -> None:
             print(f"Going on with {short(folder)}.", flush=True)
         else:
             folder = _begin(hydra.config_loader, cfg, line, words)
-        _tell_jobs(cfg, folder, len(Sweep.load(folder).jobs) or cfg.hydra.sweeper.get("n_jobs", 1))
+        _tell_jobs(hydra.config_loader, cfg, folder, len(Sweep.load(folder).jobs) or cfg.hydra.sweeper.get("n_jobs", 1))
         if "n_jobs" in cfg.hydra.launcher:
             stopping.pass_on_to_workers()
         _run_jobs(hydra.config_loader, cfg, folder)
@@ -159,7 +157,7 @@ def settle_direction(cfg: DictConfig, typed: bool) -> str:
     return asked
 
 
-def _begin(loader: ConfigLoader, cfg: DictConfig, line: Line, words: Sequence[str]) -> Path:
+def _begin(loader: Loader, cfg: DictConfig, line: Line, words: Sequence[str]) -> Path:
     """Check a new sweep, make and lock its folder, record it there, and return the folder."""
     folder = Path(cfg.hydra.sweep.dir)
     if cfg.resume is not None:
@@ -198,9 +196,9 @@ def _begin(loader: ConfigLoader, cfg: DictConfig, line: Line, words: Sequence[st
     return folder
 
 
-def _run_jobs(loader: ConfigLoader, cfg: DictConfig, folder: Path) -> None:
+def _run_jobs(loader: Loader, cfg: DictConfig, folder: Path) -> None:
     """Let Hydra's sweeper run the jobs, and turn its errors, unless they are bugs, into sentences."""
-    context = HydraContext(config_loader=loader, callbacks=Callbacks())
+    context = context_of(loader)
     sweeper: Sweeper
     if cfg.hydra.sweeper._target_ == SEARCH:  # Hydra itself takes plugins only
         sweeper = instantiate(cfg.hydra.sweeper)
@@ -221,30 +219,15 @@ def _run_jobs(loader: ConfigLoader, cfg: DictConfig, folder: Path) -> None:
         raise
 
 
-def _tell_jobs(cfg: DictConfig, folder: Path, most: int) -> None:
-    """Add the sweep's folder and the number of parallel jobs to the words from which Hydra composes each job.
-
-    Never more processes run than there are jobs.
-    """
-    told = {"hydra.sweep.dir": _quoted(folder)}
-    told |= {"hydra.output_subdir": "null", "hydra.job_logging.root": "null"}  # a job writes `.hydra` and its log itself
+def _tell_jobs(loader: Loader, cfg: DictConfig, folder: Path, most: int) -> None:
+    """Tell each job the sweep's folder and the number of parallel jobs: never more processes run than there are jobs."""
+    cfg.hydra.sweep.dir = re.sub(r"(\\*)\$\{", r"\1\1\\${", str(folder))  # escaped, so that nothing in it is interpolated
+    told = {"sweep.dir": as_written(cfg.hydra.sweep, "dir")}
+    told |= {"output_subdir": None, "job_logging.root": None}  # a job writes `.hydra` and its log itself
     if at_once := cfg.hydra.launcher.get("n_jobs"):
         at_once = at_once if at_once > 0 else max(1, (psutil.cpu_count() or 1) + 1 + at_once)
-        cfg.hydra.launcher.n_jobs = min(at_once, most)
-        told["hydra.launcher.n_jobs"] = str(cfg.hydra.launcher.n_jobs)
-    cfg.hydra.sweep.dir = _literal(folder)
-    cfg.hydra.overrides.hydra.extend([f"{key}={value}" for key, value in told.items()])
-
-
-def _literal(path: Path | str) -> str:
-    """Return a path as a value of a configuration, escaped so that nothing in it is interpolated."""
-    return re.sub(r"(\\*)\$\{", r"\1\1\\${", str(path))
-
-
-def _quoted(path: Path | str) -> str:
-    """Return a path as the value of an override that Hydra takes literally, whatever characters are in it."""
-    escaped = re.sub(r"(\\*)('|$)", lambda found: found[1] * 2 + ("\\'" if found[2] else ""), _literal(path))
-    return f"'{escaped}'"
+        cfg.hydra.launcher.n_jobs = told["launcher.n_jobs"] = min(at_once, most)
+    loader.told = {f"hydra.{key}": value for key, value in told.items()}
 
 
 def _of_jobs(words: Sequence[str]) -> list[str]:
@@ -296,7 +279,7 @@ def _check_search(cfg: DictConfig, parsed: Sequence[Override]) -> None:
     cfg.hydra.sweeper.study_name = check(cfg.hydra.sweeper, parsed, cfg.sweep.metric)
 
 
-def _check_jobs(loader: ConfigLoader, cfg: DictConfig, jobs: Sequence[Sequence[str]]) -> None:
+def _check_jobs(loader: Loader, cfg: DictConfig, jobs: Sequence[Sequence[str]]) -> None:
     """Compose all jobs of a sweep, and check them until one is found that could run, which is enough to begin."""
     first_error, one_fits = None, False
     for words in jobs:
@@ -338,6 +321,6 @@ def _name_jobs(cfg: DictConfig) -> None:
         cfg.hydra.overrides.hydra.append(f"hydra.sweep.subdir={subdir.replace(CHOICES, '${ganexp.run_name:}')}")
 
 
-def _parsed(loader: ConfigLoader, overrides: Sequence[str]) -> list[Override]:
+def _parsed(loader: Loader, overrides: Sequence[str]) -> list[Override]:
     with composing():
         return OverridesParser.create(config_loader=loader).parse_overrides(list(overrides))

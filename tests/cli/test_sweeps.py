@@ -9,6 +9,7 @@ import shutil
 import time
 from contextlib import ExitStack
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -246,10 +247,10 @@ def test_a_sweep_is_read_back_whatever_state_it_is_in(tmp_path):
 )
 def test_no_more_processes_run_than_there_are_jobs(typed, jobs, processes, monkeypatch):
     monkeypatch.setattr("psutil.cpu_count", lambda: 4)
-    cfg = OmegaConf.create({"hydra": {"launcher": {"n_jobs": typed}, "sweep": {"dir": "x"}, "overrides": {"hydra": []}}})
-    _tell_jobs(cfg, Path("a"), jobs)
-    assert cfg.hydra.launcher.n_jobs == processes
-    assert f"hydra.launcher.n_jobs={processes}" in cfg.hydra.overrides.hydra
+    cfg = OmegaConf.create({"hydra": {"launcher": {"n_jobs": typed}, "sweep": {"dir": "x"}}})
+    loader = SimpleNamespace()
+    _tell_jobs(loader, cfg, Path("a"), jobs)
+    assert cfg.hydra.launcher.n_jobs == loader.told["hydra.launcher.n_jobs"] == processes
 
 
 def hold(folder, seconds, told, jobs=1):
