@@ -26,7 +26,7 @@ from ganexp.config.defaults import conf_folder, options_in
 from ganexp.config.parsing import parse
 from ganexp.config.plain import OPTIONS, plain
 from ganexp.config.plugins import plugins
-from ganexp.config.schema import AUTO, GROUPS, LISTS
+from ganexp.config.schema import AUTO, GROUPS, LISTS, Config
 from ganexp.facts import UserError
 
 OmegaConf.register_new_resolver("ganexp.run_name", lambda *, _root_: run_name(_root_), replace=True)
@@ -43,6 +43,7 @@ class Asked:
 
     Args:
         values: The configuration, as plain values.
+        config: The same, parsed.
         folder: Where a new run would lie.
         named: Whether this folder was typed.
         verbose: Whether debugging messages are shown, or of which loggers.
@@ -52,6 +53,7 @@ class Asked:
     """
 
     values: dict[str, Any]
+    config: Config
     folder: Path
     named: bool
     verbose: Any
@@ -122,9 +124,8 @@ def composed(line: Line) -> Asked:
         if not named:
             cfg.hydra.run.dir = str(as_written(cfg.hydra.run, "dir")).replace(CHOICES, run_name(cfg))
         HydraConfig.instance().set_config(cfg)  # for ${hydra:…}
-        values = values_of(cfg, cfg.hydra)
         return Asked(
-            values,
+            *values_of(cfg, cfg.hydra),
             Path(cfg.hydra.run.dir),
             named,
             plain(cfg.hydra)["verbose"] if OmegaConf.is_config(cfg.hydra.verbose) else cfg.hydra.verbose,
@@ -153,8 +154,8 @@ def compose(*overrides: str, config_dir: str | Path | None = None) -> DictConfig
     return _without_hydra(cfg)
 
 
-def values_of(cfg: DictConfig, hydra: Any) -> dict[str, Any]:
-    """Return the composed configuration of one run or job as plain values, each checked on its own.
+def values_of(cfg: DictConfig, hydra: Any) -> tuple[dict[str, Any], Config]:
+    """Return the composed configuration of one run or job as plain values, and parsed: each value is checked on its own.
 
     Torch is not imported for this: most mistakes are found at once.
     """
@@ -163,8 +164,7 @@ def values_of(cfg: DictConfig, hydra: Any) -> dict[str, Any]:
     settle_groups(cfg, hydra)
     rename_groups(cfg, typed_overrides(hydra))
     values = plain(_without_hydra(cfg))
-    parse(values)
-    return values
+    return values, parse(values)
 
 
 def as_written(node: DictConfig, key: str) -> Any:

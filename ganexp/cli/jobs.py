@@ -26,7 +26,8 @@ from ganexp.cli.naming import short, typed_overrides
 from ganexp.cli.sweeping import Results, Sweep, stopping
 from ganexp.cli.sweeping.sharing import share_of_the_machine
 from ganexp.config.build import trainer_of
-from ganexp.config.check import check
+from ganexp.config.check import plan_of
+from ganexp.config.resume import Checkpoint
 from ganexp.facts import UserError
 from ganexp.logging.layout import RunFolder
 from ganexp.logging.lock import lock, unlock
@@ -105,12 +106,13 @@ def _train(cfg: DictConfig, hydra: Any, folder: Path, facts: dict[str, Any], mes
         messages.begin(folder)
         for warning in doubts(hydra):
             log.warning("%s", warning)
-        values = values_of(cfg, hydra)
+        values, config = values_of(cfg, hydra)
         if checkpoint is None:
             write_texts(folder / ".hydra", as_hydra_writes(cfg, hydra))
-        with share_of_the_machine(values["device"], hydra.launcher):
-            plan = check(values, trust=values["trust"], resumed=bool(checkpoint))
-            trainer = trainer_of(plan, folder, checkpoint, stopping=stopping.signals(), label=label, group=group)
+        with share_of_the_machine(config.device, hydra.launcher):
+            plan = plan_of(values, config, trust=config.trust, checkpoint=checkpoint)
+            trainer = trainer_of(plan, folder, stopping=stopping.signals(), label=label, group=group)
+            del plan, checkpoint  # whose state is as large as the run
             point_latest_at(folder.parent)
             log.info("%s", outcome(trainer.fit()))
         facts |= _missing_metric(cfg, read_summary(folder))
@@ -124,7 +126,7 @@ def _train(cfg: DictConfig, hydra: Any, folder: Path, facts: dict[str, Any], mes
     return amend_summary(folder, facts)
 
 
-def checkpoint_to_resume(folder: Path) -> Path | None:
+def checkpoint_to_resume(folder: Path) -> Checkpoint | None:
     """Return the last checkpoint of a job that was killed, interrupted, or skipped when it was to be resumed.
 
     Where `last.pt` is gone or broken, it is the newest numbered one that can be read; without one, and if it failed, a job is
@@ -136,11 +138,9 @@ def checkpoint_to_resume(folder: Path) -> Path | None:
     kept = [*([place.last] if place.last.exists() else []), *reversed(place.numbered)]
     for path in kept:
         try:
-            load(path)
+            return Checkpoint(path, load(path))
         except CheckpointError as error:
             log.warning("%s: the job goes on from an earlier checkpoint, if it has one.", printable(str(error)))
-        else:
-            return path
     return None
 
 

@@ -58,8 +58,7 @@ def resumed(line: Line, name: str) -> Asked:
             _lay_over(values, word)
     typed = ["data_root", *map(key_of, line.words)]
     values = checked(values, f"resume={name}", typed=typed, trust=asked.values["trust"] or [])
-    parse(values)
-    return replace(asked, values=values, checkpoint=checkpoint)
+    return replace(asked, values=values, config=parse(values), checkpoint=checkpoint)
 
 
 def find_checkpoint(name: str) -> Path:

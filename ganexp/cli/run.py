@@ -1,21 +1,28 @@
 """One run, from the command line to its last message."""
 
 import logging
+from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ganexp.cli import process
 from ganexp.cli.composing import Asked, composed
 from ganexp.cli.ending import epilogue, stopped_by
 from ganexp.cli.folders import lock_or_refuse, make_new, point_latest_at, refuse_unmakeable, write_texts
-from ganexp.cli.launching import joined, refuse_different, restarted_since
+from ganexp.cli.launching import is_distributed, joined, refuse_different, restarted_since
 from ganexp.cli.line import Line
 from ganexp.cli.log import Log
 from ganexp.cli.naming import called, short
 from ganexp.cli.resuming import found_by_auto, newest_unfinished, resumed
 from ganexp.cli.sweeping import Sweep
+from ganexp.distributed.processes import Processes
 from ganexp.facts import UserError
 from ganexp.logging.layout import RunFolder
 from ganexp.logging.lock import refuse_used
+
+if TYPE_CHECKING:
+    from ganexp.config.check import Plan
 
 log = logging.getLogger(__name__)
 
@@ -27,7 +34,7 @@ def run(line: Line) -> None:
         UserError: The run cannot begin.
         SystemExit: It has failed, or a signal has stopped it; its log says which.
     """
-    with joined() as processes:
+    with joined() if is_distributed() else nullcontext(Processes()) as processes:
         asked = processes.together(lambda: asked_by(line))
         processes.first(lambda: refuse_taken(asked))
         with Log(shown=processes.is_main, verbose=asked.verbose) as messages:
@@ -35,25 +42,22 @@ def run(line: Line) -> None:
             log.info("Preparing %s.", chosen)  # at once, since importing torch takes seconds, and on a busy machine many
             from ganexp.cli.failures import logged
             from ganexp.config.build import trainer_of
-            from ganexp.config.check import check, check_loggers
             from ganexp.config.run_data import obtain
             from ganexp.training import Stopping
 
             process.by_exception()
-            checkpoint, trust = processes.first(lambda: to_resume(asked)), asked.values["trust"]
-            values, count = asked.values | {"resume": None}, processes.count
-            plan = processes.together(lambda: check(values, trust=trust, processes=count, resumed=bool(checkpoint)))
-            processes.together(lambda: check_loggers(plan))
-            refuse_different(plan.values, processes)
+            checkpoint = processes.first(lambda: to_resume(asked))
+            plan = processes.together(lambda: plan_for(asked, processes, checkpoint))
+            if processes.count > 1:
+                refuse_different(plan.values, processes)
             for warning in asked.warnings:
                 log.warning("%s", warning)
-            obtained = processes.together(lambda: obtain(plan, processes))
+            obtained = processes.together(partial(obtain, plan))
             folder = processes.first(lambda: folder_of(asked, checkpoint))
             processes.first(lambda: messages.begin(folder))
             with Stopping() as stopping, logged(processes, folder):
-                trainer = processes.together(
-                    lambda: trainer_of(plan, folder, checkpoint, obtained=obtained, processes=processes, stopping=stopping)
-                )
+                trainer = processes.together(partial(trainer_of, plan, folder, obtained=obtained, stopping=stopping))
+                del plan  # with the checkpoint, whose state is as large as the run
                 if processes.is_main:
                     point_latest_at(folder)
                 summary = trainer.fit()
@@ -94,11 +98,20 @@ def to_resume(asked: Asked) -> Path | None:
         checkpoint = newest_unfinished(asked.values, asked.folder.parent, since=None if auto else since)
         if auto:
             log.info("%s", found_by_auto(asked.values, asked.folder.parent, checkpoint))
-    if checkpoint:
-        from ganexp.config.resume import loaded  # imports torch
-
-        loaded(checkpoint, asked.values)
     return checkpoint
+
+
+def plan_for(asked: Asked, processes: Processes, checkpoint: Path | None) -> "Plan":
+    """Return the plan of a run, which goes on from a checkpoint if there is one; its loggers could begin."""
+    from ganexp.config.check import check_loggers, plan_of  # imports torch
+    from ganexp.config.resume import Checkpoint
+
+    resumed = Checkpoint.read(checkpoint) if checkpoint else None
+    values, config = asked.values | {"resume": None}, asked.config
+    plan = plan_of(values, config, trust=config.trust, processes=processes, checkpoint=resumed)
+    if plan.parts.loggers:
+        check_loggers(plan)
+    return plan
 
 
 def folder_of(asked: Asked, checkpoint: Path | None) -> Path:

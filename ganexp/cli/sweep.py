@@ -221,13 +221,18 @@ def _run_jobs(loader: Loader, cfg: DictConfig, folder: Path) -> None:
 
 def _tell_jobs(loader: Loader, cfg: DictConfig, folder: Path, most: int) -> None:
     """Tell each job the sweep's folder and the number of parallel jobs: never more processes run than there are jobs."""
-    cfg.hydra.sweep.dir = re.sub(r"(\\*)\$\{", r"\1\1\\${", str(folder))  # escaped, so that nothing in it is interpolated
-    told = {"sweep.dir": as_written(cfg.hydra.sweep, "dir")}
-    told |= {"output_subdir": None, "job_logging.root": None}  # a job writes `.hydra` and its log itself
+    cfg.hydra.sweep.dir = _literal(folder)
+    unwritten = dict.fromkeys(("output_subdir", "job_logging.root"))  # a job writes `.hydra` and its log itself
+    told = {"sweep.dir": _literal(folder), **unwritten}
     if at_once := cfg.hydra.launcher.get("n_jobs"):
         at_once = at_once if at_once > 0 else max(1, (psutil.cpu_count() or 1) + 1 + at_once)
         cfg.hydra.launcher.n_jobs = told["launcher.n_jobs"] = min(at_once, most)
     loader.told = {f"hydra.{key}": value for key, value in told.items()}
+
+
+def _literal(path: Path | str) -> str:
+    """Return a path as a value of a configuration, escaped so that nothing in it is interpolated."""
+    return re.sub(r"(\\*)\$\{", r"\1\1\\${", str(path))
 
 
 def _of_jobs(words: Sequence[str]) -> list[str]:
@@ -288,10 +293,10 @@ def _check_jobs(loader: Loader, cfg: DictConfig, jobs: Sequence[Sequence[str]]) 
         if one_fits:
             continue
         try:
-            values = values_of(composed, composed.hydra)
-            from ganexp.config.check import check, check_loggers  # imports torch, for which most mistakes need not wait
+            values, config = values_of(composed, composed.hydra)
+            from ganexp.config.check import check_loggers, plan_of  # imports torch, for which most mistakes need not wait
 
-            plan = check(values, trust=values["trust"])
+            plan = plan_of(values, config, trust=config.trust)
             check_loggers(plan)
             if plan.missing:
                 raise UserError(" ".join(plan.missing))

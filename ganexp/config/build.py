@@ -19,7 +19,7 @@ from ganexp.config.dry_run import CPU_FLOPS
 from ganexp.config.metrics import high_is_best, measured_by, measuring
 from ganexp.config.moving import with_coefficients
 from ganexp.config.plugins import distributions
-from ganexp.config.resume import endings, loaded
+from ganexp.config.resume import Checkpoint, endings
 from ganexp.config.run_data import RunData, held_out_of, obtain
 from ganexp.config.targets import Trust
 from ganexp.config.untrusted import checked
@@ -62,9 +62,6 @@ def build(
     stopping: Stopping | None = None,
     trust: Trust = (),
     processes: Processes | None = None,
-    obtained: RunData | None = None,
-    label: str = "",
-    group: str = "",
 ) -> Trainer:
     """Build a trainer from a composed configuration.
 
@@ -80,42 +77,46 @@ def build(
         trust: Modules besides ganexp's whose classes and functions `cfg` may name, as in `trust=["mine"]`; None allows
             any, for a configuration that is your own.
         processes: The processes that train together, as `ganexp.distributed.joining.join` returns them; one of them writes.
-        obtained: The data and the evaluation of the run, if they were obtained before.
-        label: What distinguishes the run from the others of its sweep, for loggers.
-        group: The name of its sweep, also for loggers.
 
     Raises:
         UserError: The configuration has a mistake, two choices do not fit together, the checkpoint does not fit, or a target
             is in a module that is not trusted.
     """
-    processes = processes or Processes()
     if isinstance(cfg, dict):
         where, remedy = str(checkpoint or "The configuration"), "build it with trust=None, if it is your own"
         cfg = checked(cfg, where, trust=trust, remedy=remedy)
-    plan = check(cfg, trust=trust, processes=processes.count, resumed=bool(checkpoint))
-    return trainer_of(
-        plan, folder, checkpoint, obtained=obtained, processes=processes, stopping=stopping, label=label, group=group
-    )
+    resumed = Checkpoint.read(Path(checkpoint)) if checkpoint else None
+    return trainer_of(check(cfg, trust=trust, processes=processes, checkpoint=resumed), folder, stopping=stopping)
 
 
 def trainer_of(
     plan: Plan,
     folder: str | Path | None,
-    checkpoint: str | Path | None = None,
     *,
     obtained: RunData | None = None,
-    processes: Processes | None = None,
     stopping: Stopping | None = None,
     label: str = "",
     group: str = "",
 ) -> Trainer:
-    """Build a trainer from a checked configuration; the arguments are those of `build`."""
-    processes, config, machine, choices = processes or Processes(), plan.config, plan.machine, plan.choices
-    state = loaded(Path(checkpoint), plan.values) if checkpoint else None
+    """Build a trainer from a checked configuration.
+
+    Args:
+        plan: The configuration, checked.
+        folder: The run folder, as for `build`.
+        obtained: The data and the evaluation of the run, if they were obtained before.
+        stopping: Reports that a signal has asked the run to stop.
+        label: What distinguishes the run from the others of its sweep, for loggers.
+        group: The name of its sweep, also for loggers.
+
+    Raises:
+        UserError: The folder is taken, or data or a logger cannot be had.
+    """
+    config, machine, choices, processes = plan.config, plan.machine, plan.choices, plan.processes
+    state = plan.checkpoint.state if plan.checkpoint else None
     folder = Path(folder) if folder else None
     if folder and state is None and processes.is_main:
         refuse_used(folder)
-    obtained = obtained or obtain(plan, processes)
+    obtained = obtained or obtain(plan)
     dataset, reals, evaluation, figures = obtained.dataset, obtained.reals, obtained.evaluation, obtained.figures
     if folder:
         others = f", in {processes.count} processes" if processes.count > 1 else ""
@@ -130,15 +131,15 @@ def trainer_of(
     looked_at = min(config.batch_size, max(diagnostics.MOST, config.pack)) if config.sample_every and processes.is_main else 0
     held_out = held_out_of(dataset, plan.facts.classes, looked_at, machine) if looked_at else None
     seed_global_streams(config.seed)  # so that initial weights do not depend on what the data drew
-    step = _step(plan, obtained, processes, resumed=state is not None)
-    if folder:
-        _say_if_heavy(plan, processes.count)
+    step = _step(plan, obtained)
+    if folder and machine.device.type == "cpu":
+        _say_if_heavy(plan)
     checkpoints = (Checkpoints if processes.is_main else OthersCheckpoints)(
         folder,
         every=config.checkpoint_every,
         keep=config.keep_checkpoints,
         best=config.keep_best,
-        highest=high_is_best(config.keep_best, measuring(config)),
+        highest=config.keep_best is not None and high_is_best(config.keep_best, measuring(config)),
         config=plan.values,
         shape=plan.facts.shape,
         classes=plan.facts.classes,
@@ -169,19 +170,20 @@ def trainer_of(
         for note in endings(state, plan.values):
             log.warning("%s", note)
     if processes.is_main:
-        loggers = _loggers(plan, folder, figures, resumed=state is not None, label=label, group=group)  # locks the folder
-        if checkpoint:
-            checkpoints.resume_from(Path(checkpoint))
+        loggers = _loggers(plan, folder, figures, label=label, group=group)  # locks the folder
+        if plan.checkpoint:
+            checkpoints.resume_from(plan.checkpoint.path)
         trainer.log_to(loggers)
     return trainer
 
 
-def _step(plan: Plan, obtained: RunData, processes: Processes, *, resumed: bool) -> Step:
+def _step(plan: Plan, obtained: RunData) -> Step:
     """Make the networks, set up how they run, and return the step that trains them."""
-    config, machine, choices = plan.config, plan.machine, plan.choices
+    config, machine, choices, processes = plan.config, plan.machine, plan.choices, plan.processes
     made = networks_of(choices, plan.facts)
     generator, discriminator = (network.to(machine.device, machine.dtype) for network in made)
-    starting.begin(config, generator, discriminator, resumed=resumed)
+    if config.init_from or config.freeze_d:
+        starting.begin(config, generator, discriminator, resumed=plan.checkpoint is not None)
     asked = plan.demands
     _say_size(choices["generator"].called, generator, asked.g_flop if asked else None)
     _say_size(choices["discriminator"].called, discriminator, asked.d_flop if asked else None)
@@ -206,8 +208,10 @@ def _step(plan: Plan, obtained: RunData, processes: Processes, *, resumed: bool)
         autocast=machine.autocast,
         processes=processes,
     )
-    strategy, schedule = parts.strategy, with_coefficients(choices, parts, average, gan)
-    step = Step(gan, strategy, d_steps=config.d_steps, g_steps=config.g_steps, average=average, schedule=schedule)
+    schedule = parts.schedule
+    if plan.moving:
+        schedule = with_coefficients(plan.moving, config.iterations, parts, average, gan)
+    step = Step(gan, parts.strategy, d_steps=config.d_steps, g_steps=config.g_steps, average=average, schedule=schedule)
     if machine.device.type == "cpu" or config.cuda_graph is False:
         return step
     several = "several processes train" if processes.count > 1 else ""
@@ -218,9 +222,7 @@ def _step(plan: Plan, obtained: RunData, processes: Processes, *, resumed: bool)
     return Recorded(step, CudaRecorder)
 
 
-def _loggers(
-    plan: Plan, folder: Path | None, figures: Mapping[str, Scalar], *, resumed: bool, label: str, group: str
-) -> list[Logger]:
+def _loggers(plan: Plan, folder: Path | None, figures: Mapping[str, Scalar], *, label: str, group: str) -> list[Logger]:
     """Open the loggers of a run, given what its evaluation measures; see `RunDescription` for the rest.
 
     Raises:
@@ -230,13 +232,15 @@ def _loggers(
     measures = {**measured_by(measuring(config)), **figures}
     if folder is None:
         return [ProgressLogger(config.iterations, measures)]
-    for warning in check_loggers(plan):
+    for warning in check_loggers(plan) if plan.parts.loggers else ():
         log.warning("%s", warning)
     origin = provenance(*distributions())
     before = read(folder)  # the logger of the folder writes that the run goes on
     try:
         described = {key: asdict(measure) for key, measure in measures.items()}
-        rows = FolderLogger(folder, resumed=resumed, config=plan.values, provenance=origin, measures=described)
+        rows = FolderLogger(
+            folder, resumed=plan.checkpoint is not None, config=plan.values, provenance=origin, measures=described
+        )
     except FolderLocked as error:
         raise UserError(f"{folder} is in use ({error}): choose another hydra.run.dir, or wait.") from error
     name = f"{name_of(config.dataset)}-{name_of(config.loss)}-{name_of(config.strategy)}-seed{config.seed}"
@@ -263,12 +267,13 @@ def _say_size(called: str, network: nn.Module, flop: float | None) -> None:
     log.info("%s: %s parameters%s.", called, f"{count:,}", operations)
 
 
-def _say_if_heavy(plan: Plan, processes: int) -> None:
+def _say_if_heavy(plan: Plan) -> None:
     """Warn at the start if a run on a CPU will take very long."""
     config = plan.config
-    if plan.machine.device.type != "cpu" or plan.demands is None:
+    if plan.demands is None:
         return
-    flop = plan.demands.flop(config.batch_size, config.d_steps, config.g_steps, g_batch=config.g_batch) / processes
+    flop = plan.demands.flop(config.batch_size, config.d_steps, config.g_steps, g_batch=config.g_batch)
+    flop /= plan.processes.count
     hours = config.iterations * flop / (CPU_FLOPS * torch.get_num_threads()) / 3600
     if hours > PATIENCE_HOURS:
         log.warning(

@@ -1,8 +1,7 @@
 """Whether choices fit each other and this machine, before data are read or anything is written."""
 
 import functools
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,14 +16,16 @@ from ganexp.config.decoders import with_decoder
 from ganexp.config.dry_run import META, Demands, dry_iteration, refuse_too_large, try_networks, try_values
 from ganexp.config.evaluation import EvaluationPlan, plan_evaluation
 from ganexp.config.metrics import measuring, refuse_unknown_metric
-from ganexp.config.moving import at_the_end, movables, refuse_unmovable
+from ganexp.config.moving import Movable, at_the_end, movables, refuse_unmovable
 from ganexp.config.parsing import parse
 from ganexp.config.perceiving import check_perceptual
 from ganexp.config.plain import plain
+from ganexp.config.resume import Checkpoint
 from ganexp.config.schema import Config, Node
 from ganexp.config.targets import Trust
 from ganexp.data import Dataset
 from ganexp.data.placement import free_memory
+from ganexp.distributed.processes import Processes
 from ganexp.facts import Facts, UserError
 from ganexp.networks import contract
 from ganexp.networks.contract import declared
@@ -41,28 +42,34 @@ class Plan:
         values: The configuration as plain values.
         config: The configuration, parsed.
         machine: Where it will run.
+        processes: Those that will train together.
+        checkpoint: The checkpoint that will be resumed.
         choices: The classes and functions that the configuration chooses, with their settings.
         parts: The parts made from the choices, and asked whether they fit.
         facts: What the parts were told about the run.
+        moving: The numbers of parts that change over the run, by their keys.
         evaluation: What samples are measured by.
-        warnings: What is allowed but probably unintended.
         demands: The operations that a sample takes; None for networks that look at values, which cannot be counted.
+        warnings: What is allowed but probably unintended.
         missing: What has to be installed or made first, one sentence each.
     """
 
     values: dict[str, Any]
     config: Config
     machine: Machine
+    processes: Processes
+    checkpoint: Checkpoint | None
     choices: Choices
     parts: Parts
     facts: Facts
+    moving: Mapping[str, Movable]
     evaluation: EvaluationPlan
-    warnings: list[str]
     demands: Demands | None
+    warnings: list[str]
     missing: Sequence[str] = ()
 
 
-def check(cfg: Any, *, trust: Trust = (), processes: int = 1, resumed: bool = False) -> Plan:
+def check(cfg: Any, *, trust: Trust = (), processes: Processes | None = None, checkpoint: Checkpoint | None = None) -> Plan:
     """Check a configuration without reading data, taking memory or writing anything.
 
     One iteration of the real strategy runs on torch's meta device, where tensors have shapes but no memory, so that each
@@ -71,35 +78,89 @@ def check(cfg: Any, *, trust: Trust = (), processes: int = 1, resumed: bool = Fa
     Args:
         cfg: A configuration composed by Hydra, or the same as plain dictionaries.
         trust: Modules beside ganexp's whose code the configuration may run, or None for any.
-        processes: How many will train together.
-        resumed: Whether a checkpoint will be resumed.
+        processes: Those that will train together.
+        checkpoint: The checkpoint that will be resumed.
 
     Raises:
-        UserError: The configuration has a mistake, two choices do not fit, or it names code that is not trusted.
+        UserError: The configuration has a mistake, two choices or the checkpoint do not fit, or it names code that is not
+            trusted.
     """
     values = plain(cfg)
-    config = parse(values)
-    with _of_the_innermost(config.dataset):
-        return _checked(values, config, trust, processes, resumed)
+    return plan_of(values, parse(values), trust=trust, processes=processes, checkpoint=checkpoint)
 
 
-@contextmanager
-def _of_the_innermost(dataset: Node) -> Iterator[None]:
-    """Raise a sentence about `dataset.image_size` with the key where it lies, if the data set is made of another one.
+def plan_of(
+    values: dict[str, Any],
+    config: Config,
+    *,
+    trust: Trust,
+    processes: Processes | None = None,
+    checkpoint: Checkpoint | None = None,
+) -> Plan:
+    """Check a configuration that is parsed already, as `check` does."""
+    if checkpoint:
+        checkpoint.refuse(values)
+    try:
+        return _plan(values, config, trust, processes or Processes(), checkpoint)
+    except UserError as error:
+        if isinstance(config.dataset.get("of"), dict):
+            raise _of_the_innermost(config.dataset, error) from error
+        raise
+
+
+def _of_the_innermost(dataset: Node, error: UserError) -> UserError:
+    """Return an error about `dataset.image_size` with the key where it lies in a data set that is made of another one.
 
     A network knows what size of image it takes, and not how the data set is composed.
     """
     key, node = "dataset", dataset
     while "image_size" not in node and isinstance(node.get("of"), dict):
         key, node = f"{key}.of", node["of"]
-    try:
-        yield
-    except UserError as error:
-        raise UserError(str(error).replace("dataset.image_size", f"{key}.image_size")) from error
+    return UserError(str(error).replace("dataset.image_size", f"{key}.image_size"))
 
 
-def _checked(values: dict[str, Any], config: Config, trust: Trust, processes: int, resumed: bool) -> Plan:
+def _plan(values: dict[str, Any], config: Config, trust: Trust, processes: Processes, checkpoint: Checkpoint | None) -> Plan:
     choices, machine = chosen_by(config, trust), Machine.resolved(config.device, config.precision)
+    facts = _facts(choices, machine, processes.count)
+    evaluation = plan_evaluation(choices.of("measure"), config, facts)
+    for key, metric in (("keep_best", config.keep_best), ("sweep.metric", config.sweep.metric)):
+        if metric is not None:
+            refuse_unknown_metric(key, metric, measuring(config), figures=evaluation.figures)
+    parts = parts_of(choices)
+    networks, unseen = _networks(choices, facts)
+    facts = _with_parts(choices, facts, parts, networks)
+    _ask(choices, facts, parts)
+    moving = movables(choices) if config.moving else {}
+    if moving:
+        refuse_unmovable(choices, parts, moving)
+    demands = None
+    if networks:
+        try:
+            demands = _dry_run(choices, machine, facts, parts, networks, resumed=checkpoint is not None)
+        except RuntimeError as error:
+            unseen = _meta_alone(choices, error)
+    if config.accumulate > 1 or parts.strategy.tries_discriminator:
+        try_values(choices, parts, facts)
+    warnings = [*evaluation.without_effect(), *facts.warnings]
+    if unseen:
+        warnings.append(f"The networks' shapes are not checked beforehand: {unseen}")
+    if machine.precision == "bf16" and machine.emulates_bf16:
+        warnings.append("precision=bf16 is emulated by this device, and slow.")
+    if moving:
+        ended = at_the_end(values, moving)
+        try:
+            _plan(ended, parse(ended), trust, processes, checkpoint)
+        except UserError as error:
+            raise UserError(f"moving: with its last values, the run would be refused: {error}") from None
+    missing = evaluation.missing()
+    return Plan(
+        values, config, machine, processes, checkpoint, choices, parts, facts, moving, evaluation, demands, warnings, missing
+    )
+
+
+def _facts(choices: Choices, machine: Machine, processes: int) -> Facts:
+    """Return what is known of a run without its networks and parts: the data set is made, and asked whether it fits."""
+    config = choices.config
     if config.cuda_graph is True and machine.device.type == "cpu":
         raise UserError(f"cuda_graph=true needs a GPU, but device={config.device} is not one: choose cuda_graph=auto.")
     if config.compile and config.term_gradients:
@@ -107,58 +168,70 @@ def _checked(values: dict[str, Any], config: Config, trust: Trust, processes: in
             "term_gradients=true takes more than one backward pass, which compiled networks cannot: choose compile=false."
         )
     dataset = choices["dataset"].make()
-    with choices["dataset"].saying():
-        with_decoder(dataset, machine.device)
+    if getattr(dataset, "decode", None):
+        with choices["dataset"].saying():
+            with_decoder(dataset, machine.device)
     facts = facts_of(config, machine, processes, dataset)
     choices["dataset"].ask(dataset.check, facts)
-    evaluation = plan_evaluation(choices.of("measure"), config, facts)
-    figures = evaluation.figures
-    for key, metric in (("keep_best", config.keep_best), ("sweep.metric", config.sweep.metric)):
-        refuse_unknown_metric(key, metric, measuring(config), figures=figures)
+    return facts
+
+
+def _networks(choices: Choices, facts: Facts) -> tuple[tuple[nn.Module, nn.Module] | None, str]:
+    """Return both networks on the meta device; None and the reason if a network looks at values, which do not exist there."""
+    config = choices.config
     for key in ("generator", "discriminator"):
         choices[key].ask(functools.partial(contract.check_kind, choices[key].target), facts)
     choices["generator"].ask(functools.partial(contract.check_generator, choices["generator"].target), facts)
-    _check_sources(config, facts)
-    _check_shares(config, processes)
-    parts = parts_of(choices)
-    networks, unseen = _on_meta(choices, facts)
-    facts = _with_parts(choices, facts, parts, networks)
+    if facts.source_shape:
+        _check_sources(config, facts)
+    if facts.processes > 1 or config.pack > 1:
+        _check_shares(config, facts.processes)
+    try:
+        with torch.device(META), _Undrawn():
+            return networks_of(choices, facts), ""
+    except RuntimeError as error:
+        return None, _meta_alone(choices, error)
+
+
+def _ask(choices: Choices, facts: Facts, parts: Parts) -> None:
+    """Ask each part whether it fits the run; it may add to the warnings."""
+    config = choices.config
     for key, part in parts.by_key.items():
         choices[key].ask(part.check, facts)
-    check_perceptual(choices, parts, facts)
+    if parts.terms:
+        check_perceptual(choices, parts, facts)
     if config.dynamics.every:
         with said_of("dynamics", {"every"}):
             Dynamics(**config.dynamics.model_dump()).check(facts)
-    moving = movables(choices)
-    refuse_unmovable(choices, parts, moving)
-    asked: Demands | None = None
-    if networks:
-        generator, discriminator = networks
-        try:
-            for key, network in (("generator", generator), ("discriminator", discriminator)):
-                choices[key].ask(functools.partial(contract.check, network), facts)
-            asked = try_networks(choices, facts, generator, discriminator)
-            choices["average"].ask(choices["average"].make(generator, discriminator).check, facts)
-            refuse_too_large(machine, networks)
-            networks = generator.to(machine.dtype), discriminator.to(machine.dtype)
-            starting.begin(config, *networks, resumed=resumed)
-            few, *_ = wrapped_strategies(choices, constant_steps=True).values()  # further steps are alike
-            dry_iteration(choices, machine, facts, parts, networks, few)
-        except RuntimeError as error:
-            unseen = _meta_alone(choices, error)
-    warnings = [*evaluation.without_effect(), *facts.warnings]
-    if unseen:
-        warnings.append(f"The networks' shapes are not checked beforehand: {unseen}")
-    try_values(choices, parts, facts)
-    if machine.precision == "bf16" and machine.emulates_bf16:
-        warnings.append("precision=bf16 is emulated by this device, and slow.")
-    if moving:
-        try:
-            check(at_the_end(values, moving), trust=trust, processes=processes, resumed=resumed)
-        except UserError as error:
-            raise UserError(f"moving: with its last values, the run would be refused: {error}") from None
-    missing = evaluation.missing()
-    return Plan(values, config, machine, choices, parts, facts, evaluation, warnings, asked, missing)
+
+
+def _dry_run(
+    choices: Choices,
+    machine: Machine,
+    facts: Facts,
+    parts: Parts,
+    networks: tuple[nn.Module, nn.Module],
+    *,
+    resumed: bool,
+) -> Demands:
+    """Run one iteration on the meta device, and return the operations that a sample takes.
+
+    Raises:
+        UserError: The networks do not fit each other or the samples, or two choices do not fit.
+        RuntimeError: Something looks at values.
+    """
+    config, (generator, discriminator) = choices.config, networks
+    for key, network in zip(("generator", "discriminator"), networks, strict=True):
+        choices[key].ask(functools.partial(contract.check, network), facts)
+    demands = try_networks(choices, facts, generator, discriminator)
+    choices["average"].ask(choices["average"].make(generator, discriminator).check, facts)
+    refuse_too_large(machine, networks)
+    networks = generator.to(machine.dtype), discriminator.to(machine.dtype)
+    if config.init_from or config.freeze_d:
+        starting.begin(config, *networks, resumed=resumed)
+    few, *_ = wrapped_strategies(choices, constant_steps=True).values()  # further steps are alike
+    dry_iteration(choices, machine, facts, parts, networks, few)
+    return demands
 
 
 class _Undrawn(TorchFunctionMode):
@@ -169,15 +242,6 @@ class _Undrawn(TorchFunctionMode):
         if getattr(func, "__module__", None) == "torch.nn.init":
             return args[0] if args else kwargs["tensor"]
         return func(*args, **kwargs)
-
-
-def _on_meta(choices: Choices, facts: Facts) -> tuple[tuple[nn.Module, nn.Module] | None, str]:
-    """Make both networks on the meta device; None and the reason if a network looks at values, which do not exist there."""
-    try:
-        with torch.device(META), _Undrawn():
-            return networks_of(choices, facts), ""
-    except RuntimeError as error:
-        return None, _meta_alone(choices, error)
 
 
 def _meta_alone(choices: Choices, error: RuntimeError) -> str:
@@ -270,8 +334,6 @@ def check_loggers(plan: Plan) -> list[str]:
 
 def _check_sources(config: Config, facts: Facts) -> None:
     """Refuse what has no meaning where G is given sources from the data."""
-    if not facts.source_shape:
-        return
     given = f"{name_of(config.dataset)} gives G a source for each real sample"
     if config.pack > 1:
         raise UserError(f"pack={config.pack} has D score several samples at once, and dataset={given}: choose pack=1.")

@@ -155,10 +155,8 @@ def dry_iteration(
 
 
 def try_values(choices: Choices, parts: Parts, facts: Facts) -> None:
-    """Try the networks on a few random samples if batches are split or the strategy tests D; this takes their memory."""
+    """Try the networks on a few samples, for batches that are split or a strategy that tests D; this takes their memory."""
     config, samples = choices.config, packed_shape(facts.shape, facts.pack)
-    if config.accumulate == 1 and not parts.strategy.tries_discriminator:
-        return
     if config.accumulate > config.batch_size:
         raise UserError(f"accumulate={config.accumulate} is more parts than batch_size={config.batch_size} has samples.")
     labels = _labels(4, facts.classes, torch.device("cpu"))

@@ -89,19 +89,19 @@ def refuse_unmovable(choices: Choices, parts: Parts, moving: Mapping[str, Movabl
             raise UserError(f"moving.{key} cannot move: {type(part).__name__} does not keep {one.name} as an attribute.")
 
 
-def with_coefficients(choices: Choices, parts: Parts, average: Average, gan: GAN) -> Schedule:
-    """Return a run's schedule, with the numbers that move besides the learning rates, if there are any."""
+def with_coefficients(moving: Mapping[str, Movable], iterations: int, parts: Parts, average: Average, gan: GAN) -> Schedule:
+    """Return a run's schedule, with the numbers that move besides the learning rates."""
     coefficients = {}
     d, g = gan.optimizer_d, gan.optimizer_g
     optimizers = {"optimizer.d": [d], "optimizer.g": [g], "optimizer": [d, g]}
     by_key: dict[str, Any] = {**parts.by_key, "average": average}
-    for key, one in movables(choices).items():
+    for key, one in moving.items():
         if one.group.startswith("optimizer"):
             place: Place = OptimizerSetting(optimizers[one.group], one.name, one.index)
         else:
             place = Setting(by_key[one.group], one.name)
-        coefficients[key] = Coefficient(place, one.start, one.move.to, _along(key, one.move, choices.config.iterations))
-    return Coefficients(parts.schedule, coefficients) if coefficients else parts.schedule
+        coefficients[key] = Coefficient(place, one.start, one.move.to, _along(key, one.move, iterations))
+    return Coefficients(parts.schedule, coefficients)
 
 
 def _flat(said: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:

@@ -35,18 +35,21 @@ PLAINLY = {
 
 
 def parse(values: dict[str, Any]) -> Config:
-    """Check plain values, completed by the defaults, against the schema.
+    """Check plain values against the schema. Keys that are left out, as Hydra leaves none out, have their defaults.
 
     Raises:
         UserError: A key is unknown or missing, or its value is of a wrong type or out of range.
     """
     try:
-        text = json.dumps(completed(values))
+        text = json.dumps(values)
     except (TypeError, ValueError, RecursionError) as error:
         raise UserError(f"The configuration should hold plain values only: {str(error)[:LONGEST_SHOWN]}.") from None
     try:
         return Config.model_validate_json(text)
     except ValidationError as error:
+        lacking = any(one["type"] == "missing" for one in error.errors())
+        if lacking and (whole := completed(values)) != values:
+            return parse(whole)
         raise UserError(_sentence(error, values)) from None
 
 

@@ -2,7 +2,7 @@
 
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ganexp.config.choices import measures_in, name_of
 from ganexp.config.defaults import completed
@@ -15,45 +15,58 @@ from ganexp.training import CheckpointError
 from ganexp.training.checkpoint import State, load
 
 
-def loaded(path: Path, values: dict[str, Any]) -> State:
-    """Read the checkpoint of an unfinished run with the same configuration.
+class Checkpoint(NamedTuple):
+    """A checkpoint that has been read, for a run that goes on from it."""
 
-    Raises:
-        UserError: The run cannot be resumed.
-    """
-    try:
-        state = load(path)
-    except CheckpointError as error:
-        earlier = [one for one in RunFolder.of_checkpoint(path).numbered if one != path]
-        remedy = f": go on from an earlier one, resume={earlier[-1]}" if earlier else ""
-        raise UserError(f"resume: {error}{remedy}.") from error
-    values = completed(values)
-    reals = state["run"].get("reals")
-    has_digest = isinstance(reals, dict) and reals.get("digest")
-    moved = {"dataset.path", "dataset.root"} if has_digest else set()  # the digest tells whether the data are the same
-    moved |= {"schedule.end"} if _rates(state) else set()
-    differing = [key for key in contradictions(state["config"], values) if key not in moved]
-    if differing:
-        keys = ", ".join(sorted({key.removesuffix(".name").removesuffix("._target_") for key in differing}))
-        keys = " ".join(keys.split())[:200]  # keys from the file may be anything
-        raise UserError(
-            f"resume: {path} was trained with other values of {keys}: leave them as they were, or begin a new run from its "
-            f"weights, init_from={path}."
-        )
-    ended = read_summary(RunFolder.of_checkpoint(path).path).get("state") == "finished"
-    iteration = state["run"]["iteration"]
-    if iteration > values["iterations"] or (iteration == values["iterations"] and ended):
-        if iteration < (planned := completed(state["config"])["iterations"]):
+    path: Path
+    state: State
+
+    @classmethod
+    def read(cls, path: Path) -> "Checkpoint":
+        """Read a checkpoint.
+
+        Raises:
+            UserError: It cannot be read.
+        """
+        try:
+            return cls(path, load(path))
+        except CheckpointError as error:
+            earlier = [one for one in RunFolder.of_checkpoint(path).numbered if one != path]
+            remedy = f": go on from an earlier one, resume={earlier[-1]}" if earlier else ""
+            raise UserError(f"resume: {error}{remedy}.") from error
+
+    def refuse(self, values: dict[str, Any]) -> None:
+        """Refuse to go on with another configuration, or from a finished run; the state then knows its end and its best value.
+
+        Raises:
+            UserError: The run cannot be resumed.
+        """
+        path, state, values = self.path, self.state, completed(values)
+        reals = state["run"].get("reals")
+        has_digest = isinstance(reals, dict) and reals.get("digest")
+        moved = {"dataset.path", "dataset.root"} if has_digest else set()  # the digest tells whether the data are the same
+        moved |= {"schedule.end"} if _rates(state) else set()
+        differing = [key for key in contradictions(state["config"], values) if key not in moved]
+        if differing:
+            keys = ", ".join(sorted({key.removesuffix(".name").removesuffix("._target_") for key in differing}))
+            keys = " ".join(keys.split())[:200]  # keys from the file may be anything
             raise UserError(
-                f"resume: {path} has made {iteration} iterations, and iterations={values['iterations']} asks for no more: "
-                f"leave iterations out to go on to {planned}, or give more than {iteration}."
+                f"resume: {path} was trained with other values of {keys}: leave them as they were, or begin a new run from its "
+                f"weights, init_from={path}."
             )
-        spent = _rates(state).get("end", iteration + 1) <= iteration and _final(values.get("schedule", {})) == 0
-        more = f"iterations={2 * iteration}" + f" schedule.end={2 * iteration}" * spent
-        raise UserError(f"resume: {path} has finished its {iteration} iterations: to train on, raise them, as by {more}.")
-    _move_end(path, state, values)
-    _know_best(state, values, RunFolder.of_checkpoint(path).best)
-    return state
+        ended = read_summary(RunFolder.of_checkpoint(path).path).get("state") == "finished"
+        iteration = state["run"]["iteration"]
+        if iteration > values["iterations"] or (iteration == values["iterations"] and ended):
+            if iteration < (planned := completed(state["config"])["iterations"]):
+                raise UserError(
+                    f"resume: {path} has made {iteration} iterations, and iterations={values['iterations']} asks for no more: "
+                    f"leave iterations out to go on to {planned}, or give more than {iteration}."
+                )
+            spent = _rates(state).get("end", iteration + 1) <= iteration and _final(values.get("schedule", {})) == 0
+            more = f"iterations={2 * iteration}" + f" schedule.end={2 * iteration}" * spent
+            raise UserError(f"resume: {path} has finished its {iteration} iterations: to train on, raise them, as by {more}.")
+        _move_end(path, state, values)
+        _know_best(path, state, values)
 
 
 def _move_end(path: Path, state: State, values: dict[str, Any]) -> None:
@@ -104,14 +117,14 @@ def _final(schedule: dict[str, Any]) -> float:
     return float(schedule.get("final", not str(schedule.get("_target_")).startswith("ganexp.")))
 
 
-def _know_best(state: State, values: dict[str, Any], best: Path) -> None:
+def _know_best(path: Path, state: State, values: dict[str, Any]) -> None:
     """Take the best value from `best.pt`, which may be from a later iteration than the checkpoint.
 
     Without that file it is the checkpoint's own. It is forgotten where `keep_best`, `evaluation` or settings of a measure have
     changed: old and new values are not comparable.
     """
-    known = [state]
-    if values["keep_best"]:
+    known, best = [state], RunFolder.of_checkpoint(path).best
+    if values["keep_best"] and not (best.exists() and best.samefile(path)):
         with suppress(CheckpointError):
             known.insert(0, load(best))
     found = (one["run"].get("checkpoints") for one in known if _measured_alike(completed(one["config"]), values))

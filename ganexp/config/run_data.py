@@ -50,7 +50,7 @@ class RunData:
     figures: Mapping[str, Scalar]
 
 
-def obtain(plan: Plan, processes: Processes | None = None) -> RunData:
+def obtain(plan: Plan) -> RunData:
     """Load the data and the features, and compute the evaluation's real statistics. Reseeds the global random streams.
 
     If images are compared in a classifier's features, the classifier is trained if it is missing.
@@ -58,9 +58,11 @@ def obtain(plan: Plan, processes: Processes | None = None) -> RunData:
     Raises:
         UserError: Something is missing or broken; the sentences name all of it.
     """
-    processes, config, machine = processes or Processes(), plan.config, plan.machine
+    config, machine, processes = plan.config, plan.machine, plan.processes
     execution.set_up(machine, deterministic=config.deterministic, threads=config.threads)
-    dataset = with_decoder(dataset_of(plan.choices["dataset"], config.seed), machine.device)
+    dataset = dataset_of(plan.choices["dataset"], config.seed)
+    if getattr(dataset, "decode", None):
+        with_decoder(dataset, machine.device)
     planned, missing = replace(plan.evaluation, dataset=dataset), list(plan.missing)
     looked_at = None
     try:
@@ -77,7 +79,7 @@ def obtain(plan: Plan, processes: Processes | None = None) -> RunData:
             missing.append(str(error))
     far: Mapping[str, Distance] = {}
     try:
-        far = {} if missing else distances(plan.parts, planned, machine.device)
+        far = distances(plan.parts, planned, machine.device) if plan.parts.terms and not missing else {}
     except UserError as error:
         missing.append(str(error))
     if missing:

@@ -20,7 +20,7 @@ from benching.workloads import Workload
 from ganexp.batch import Batch
 from ganexp.cli.composing import compose
 from ganexp.config.assemble import dataset_of
-from ganexp.config.build import build
+from ganexp.config.build import trainer_of
 from ganexp.config.check import Plan, check
 from ganexp.config.run_data import RunData
 from ganexp.data import Dataset, Resident, Streamed, default_folder, feed, load_cached
@@ -111,7 +111,8 @@ def run(task: Task) -> Outcome:
     cfg.seed, cfg.iterations, cfg.log_every = task.seed, task.iterations, max(1, task.iterations // JUDGEMENTS)
     data = _data(task.workload)
     judged = data.test if task.part == "test" else data.validation
-    trainer = build(cfg, trust=None, obtained=_obtained(cfg, _dataset(task.workload), data.training, judged))
+    obtained = _obtained(cfg, _dataset(task.workload), data.training, judged)
+    trainer = trainer_of(check(cfg, trust=None), None, obtained=obtained)
     judge = _Judge(cfg.log_every, evaluators(task.workload)[task.part == "test"], task.workload)
     trainer.callbacks.append(judge)
     outcome = Outcome("finished", judge.figures, plain=judge.plain)
@@ -152,7 +153,7 @@ def on_noise(workload: Workload, overrides: tuple[str, ...], settings: tuple[str
     cfg = _configured(workload, overrides, settings)
     dataset = _dataset(workload)
     samples = torch.rand(4 * cfg.batch_size, *dataset.shape, generator=stream(0, "noise")) * 2 - 1
-    return build(cfg, trust=None, obtained=_obtained(cfg, dataset, samples, samples))
+    return trainer_of(check(cfg, trust=None), None, obtained=_obtained(cfg, dataset, samples, samples))
 
 
 @cache

@@ -102,7 +102,7 @@ def recipe_of(name: str) -> Recipe:
     """
     own = ["~strategy.new_reals"] * (name == "r3gan")  # a setting of its strategy that detach does not have
     cfg = compose(f"experiment={name}", "logger=[]", "device=cpu", "strategy=detach", "g_batch=null", *own)
-    plan = check(cfg, processes=8)  # so that a batch need not fit into this machine
+    plan = check(cfg, processes=Pretended(8))  # so that a batch need not fit into this machine
     config, processes = plan.config, Pretended(2)
     gan, iterate = on_meta(plan, processes)
     iterate()

@@ -10,6 +10,9 @@ import wandb
 import ganexp
 from ganexp.cli.commands.dashboard import run as dashboard
 from ganexp.cli.composing import compose
+from ganexp.config.build import trainer_of
+from ganexp.config.check import check
+from ganexp.config.resume import Checkpoint
 from ganexp.facts import UserError
 from ganexp.training.checkpoint import load
 from tests.calling import call
@@ -336,8 +339,9 @@ def test_a_logger_is_opened_with_what_the_run_is_described_by_and_gets_its_rows(
     said = "shifted-shifted-shifted-seed0  shifted True"
     assert (tmp_path / "run" / "lines.txt").read_text() == f"1\n2\n{said} 0"
     longer = compose(*words, "iterations=3", "logger.shifted.to=again.txt", config_dir=mine)
-    checkpoint = tmp_path / "run" / "checkpoints" / "last.pt"
-    ganexp.build(longer, tmp_path / "run", checkpoint=checkpoint, trust=MODULE, label="seed=1", group="a sweep").fit()
+    checkpoint = Checkpoint.read(tmp_path / "run" / "checkpoints" / "last.pt")
+    plan = check(longer, trust=MODULE, checkpoint=checkpoint)
+    trainer_of(plan, tmp_path / "run", label="seed=1", group="a sweep").fit()
     assert (tmp_path / "run" / "again.txt").read_text() == f"3\n{said.replace('  ', ' seed=1 ')} 2"
 
 

@@ -15,6 +15,7 @@ from ganexp.config.plain import plain
 from ganexp.data import Dataset
 from ganexp.distributed.group import FailedElsewhere
 from ganexp.distributed.joining import join
+from ganexp.distributed.processes import Processes
 from ganexp.facts import UserError
 from tests.cli.several import LONG, RUN, process_of, started_by_hand, torchrun
 from tests.composing import composed
@@ -94,8 +95,10 @@ def test_processes_whose_data_have_no_digest_read_the_same_place():
     [("batch_size=7", "such as batch_size=8"), ("strategy=unrolled", "strategy"), ("cuda_graph=true", "cuda_graph")],
 )
 def test_what_several_processes_cannot_do_is_refused(choice, said):
+    processes = Processes()
+    processes.count = 2
     with pytest.raises(UserError, match=said):
-        check(composed(*RUN, choice), processes=2)
+        check(composed(*RUN, choice), processes=processes)
 
 
 @pytest.mark.parametrize(("rank", "error"), [("0", UserError), ("1", FailedElsewhere)])
