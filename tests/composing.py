@@ -15,7 +15,7 @@ from omegaconf import DictConfig, OmegaConf
 from torch import nn
 
 from ganexp.batch import Batch
-from ganexp.cli.composing import register, settle_groups
+from ganexp.cli.composing import settle_groups
 from ganexp.cli.hydra_internal import ConfigLoaderImpl
 from ganexp.config import metrics
 from ganexp.config.choices import settings_of
@@ -62,7 +62,6 @@ def _is_a_value(override: Override) -> bool:
 
 @functools.cache
 def _composed(*words: str) -> DictConfig:
-    register()
     with initialize_config_dir(version_base="1.3", config_dir=str(CONF)):
         cfg = compose("train", [*words])
         OmegaConf.resolve(cfg.measure)

@@ -18,7 +18,7 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 
 from ganexp.cli.hydra_errors import composing
-from ganexp.cli.hydra_internal import Hydra, create_config_search_path, hydra_of
+from ganexp.cli.hydra_internal import Hydra, Loader, create_config_search_path
 from ganexp.cli.line import Line
 from ganexp.cli.naming import CHOICES, rename_groups, run_name, typed_overrides
 from ganexp.cli.options import option
@@ -29,7 +29,6 @@ from ganexp.config.plugins import plugins
 from ganexp.config.schema import AUTO, GROUPS, LISTS, Config
 from ganexp.facts import UserError
 
-OmegaConf.register_new_resolver("ganexp.run_name", lambda *, _root_: run_name(_root_), replace=True)
 BROUGHT = "override /penalty@_global_.penalty"
 """The key by which an option's YAML brings a penalty along: how an option sets another group of the top level.
 
@@ -72,19 +71,17 @@ class InstalledPlugins(SearchPathPlugin):
                 search_path.append(plugin.distribution, f"file://{plugin.conf}")
 
 
-def register() -> None:
-    """Register the plugins' folders with Hydra, and the resolver `${ganexp.options:GROUP}` of all options of a group.
+def _options(group: str) -> DictConfig:
+    """Return all options of a group, those in further folders as well."""
+    sources = GlobalHydra.instance().config_loader().get_sources() if GlobalHydra().is_initialized() else []
+    folders = [Path(source.path) for source in sources if source.scheme() == "file"]
+    return OmegaConf.create(options_in(group, [*folders, conf_folder()]))
 
-    A second time changes nothing.
-    """
-    Plugins.instance().register(InstalledPlugins)
 
-    def seen(group: str) -> DictConfig:
-        sources = GlobalHydra.instance().config_loader().get_sources() if GlobalHydra().is_initialized() else []
-        folders = [Path(source.path) for source in sources if source.scheme() == "file"]
-        return OmegaConf.create(options_in(group, [*folders, conf_folder()]))
-
-    OmegaConf.register_new_resolver(OPTIONS, seen, replace=True)
+# Whoever imports this module composes with the plugins' folders and with `${ganexp.options:GROUP}`.
+Plugins.instance().register(InstalledPlugins)
+OmegaConf.register_new_resolver(OPTIONS, _options, replace=True)
+OmegaConf.register_new_resolver("ganexp.run_name", lambda *, _root_: run_name(_root_), replace=True)
 
 
 @contextmanager
@@ -94,7 +91,6 @@ def started(line: Line) -> Iterator[Hydra]:
     This is what `hydra.initialize_config_dir` does, except that the folder of `--config-dir` gets the place that it has when
     Hydra reads the command line, before Hydra's own options; `hydra.searchpath` stays free for what was typed.
     """
-    register()
     version.setbase("1.3")
     before = GlobalHydra.instance().hydra
     path = create_config_search_path(str(line.conf))
@@ -104,15 +100,15 @@ def started(line: Line) -> Iterator[Hydra]:
         path.prepend("command-line", f"file://{line.further}", anchor=SearchPathQuery(provider="schema"))
     GlobalHydra.instance().clear()
     try:
-        hydra = hydra_of(path)
+        hydra = Hydra("train", Loader(path))
         GlobalHydra.instance().initialize(hydra)
         yield hydra
     finally:
         GlobalHydra.instance().hydra = before
 
 
-def composed(line: Line) -> Asked:
-    """Compose the configuration of one run from a command line.
+def composed(line: Line, checkpoint: Path | None = None) -> Asked:
+    """Compose the configuration of one run from a command line; a run that goes on from a checkpoint has a folder already.
 
     Raises:
         UserError: There is no such option or key, or a value is of a wrong type or out of range.
@@ -121,7 +117,9 @@ def composed(line: Line) -> Asked:
         with composing():
             cfg = hydra.compose_config(line.name, [*line.words], run_mode=RunMode.RUN)
         named = line.said("hydra.run.dir") is not None
-        if not named:
+        if checkpoint:
+            cfg.hydra.run.dir = "."
+        elif not named:
             cfg.hydra.run.dir = str(as_written(cfg.hydra.run, "dir")).replace(CHOICES, run_name(cfg))
         HydraConfig.instance().set_config(cfg)  # for ${hydra:…}
         return Asked(
@@ -130,7 +128,8 @@ def composed(line: Line) -> Asked:
             named,
             plain(cfg.hydra)["verbose"] if OmegaConf.is_config(cfg.hydra.verbose) else cfg.hydra.verbose,
             tuple(doubts(cfg.hydra)),
-            as_hydra_writes(cfg, cfg.hydra),
+            {} if checkpoint else as_hydra_writes(cfg, cfg.hydra),
+            checkpoint,
         )
 
 
@@ -162,7 +161,8 @@ def values_of(cfg: DictConfig, hydra: Any) -> tuple[dict[str, Any], Config]:
     if hydra.job.chdir:  # relative paths would mean other places once the run has begun
         raise UserError("hydra.job.chdir=true would make relative paths mean places below the run folder: leave it out.")
     settle_groups(cfg, hydra)
-    rename_groups(cfg, typed_overrides(hydra))
+    if any("._target_=" in word for word in typed_overrides(hydra)):
+        rename_groups(cfg, typed_overrides(hydra))
     values = plain(_without_hydra(cfg))
     return values, parse(values)
 
@@ -208,9 +208,13 @@ def doubts(hydra: Any) -> Iterator[str]:
         for name, count in Counter(re.findall(r"\w+", values[key])).items():
             if count > 1:
                 yield f"{key}={values[key]} names {name} {_times(count)}: it counts once."
-    if "penalty" not in values:
-        return
-    names = re.findall(r"\w+", values["penalty"])
+    if "penalty" in values:
+        yield from _replaced_penalties(hydra, values["penalty"])
+
+
+def _replaced_penalties(hydra: Any, typed: str) -> Iterator[str]:
+    """Yield a warning if penalties that were typed take the place of some that the loss brings along."""
+    names = re.findall(r"\w+", typed)
     folders = [Path(source.path) for source in hydra.runtime.config_sources if source.schema == "file"]
     chosen = hydra.runtime.choices.get("loss")
     loss = option("loss", str(chosen), folders)
@@ -219,7 +223,7 @@ def doubts(hydra: Any) -> Iterator[str]:
     brought = [found] if isinstance(found, str) else found
     if not {*brought} <= {*names}:
         yield (
-            f"penalty={values['penalty']} takes the place of penalty=[{','.join(brought)}], which is part of "
+            f"penalty={typed} takes the place of penalty=[{','.join(brought)}], which is part of "
             f"loss={chosen}: leave it out, or have both by penalty=[{','.join(dict.fromkeys([*brought, *names]))}]."
         )
 

@@ -75,14 +75,9 @@ SINGLE = ("experiment", "evaluation.protocol")
 """Keys besides groups that choose one option."""
 
 
-def hydra_of(path: ConfigSearchPath) -> Hydra:
-    """Start Hydra with a search path."""
-    return Hydra("train", Loader(path))
-
-
 def context_of(loader: ConfigLoader) -> HydraContext:
     """Return what Hydra's sweepers and launchers are given."""
     return HydraContext(config_loader=loader, callbacks=Callbacks())
 
 
-__all__ = ["BasicSweeper", "ConfigLoaderImpl", "Hydra", "Loader", "context_of", "create_config_search_path", "hydra_of"]
+__all__ = ["BasicSweeper", "ConfigLoaderImpl", "Hydra", "Loader", "context_of", "create_config_search_path"]

@@ -20,7 +20,8 @@ def begin() -> None:
     are closed, as by `>&-`, are opened and lead nowhere; characters that a stream cannot encode are escaped. Idle threads of
     OpenMP sleep after some microseconds, since other processes may want the cores: docs/benchmarks.md.
     """
-    _open_closed_streams()
+    if None in (sys.stdin, sys.stdout, sys.stderr):
+        _open_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")

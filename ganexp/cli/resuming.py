@@ -51,14 +51,14 @@ def resumed(line: Line, name: str) -> Asked:
         raise UserError(f"resume={name}: {config} is missing or broken: restore it, or begin a new run, init_from={name}.")
     chosen = [key_of(word) for word in line.words if key_of(word) in GROUPS and effect_of(key_of(word)) != "training"]
     to_compose = tuple(word for word in line.words if _is_composed(word, chosen))
-    asked = composed(replace(line, words=to_compose))  # what is said to Hydra, and lists that are chosen anew
+    asked = composed(replace(line, words=to_compose), checkpoint)  # what is said to Hydra, and lists that are chosen anew
     values = completed(recorded) | {key: asked.values[key] for key in ("data_root", *chosen)}
     for word in line.words:
         if word not in to_compose and key_of(word) != "resume":
             _lay_over(values, word)
     typed = ["data_root", *map(key_of, line.words)]
     values = checked(values, f"resume={name}", typed=typed, trust=asked.values["trust"] or [])
-    return replace(asked, values=values, config=parse(values), checkpoint=checkpoint)
+    return replace(asked, values=values, config=parse(values))
 
 
 def find_checkpoint(name: str) -> Path:

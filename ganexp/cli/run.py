@@ -46,7 +46,9 @@ def run(line: Line) -> None:
             from ganexp.training import Stopping
 
             process.by_exception()
-            checkpoint = processes.first(lambda: to_resume(asked))
+            checkpoint = asked.checkpoint
+            if asked.values["resume"] == "auto" or restarted_since():
+                checkpoint = processes.first(lambda: to_resume(asked))
             plan = processes.together(lambda: plan_for(asked, processes, checkpoint))
             if processes.count > 1:
                 refuse_different(plan.values, processes)
@@ -87,17 +89,16 @@ def refuse_taken(asked: Asked) -> None:
 
 
 def to_resume(asked: Asked) -> Path | None:
-    """Return the checkpoint to resume: the named one, or with `resume=auto` that of the newest unfinished run.
+    """Return the checkpoint that `resume=auto` finds, that of the newest unfinished run; or the last one of a restarted run.
 
     A run that torchrun has restarted goes on from the last checkpoint that it has written since its first start.
     """
-    since, auto, checkpoint = restarted_since(), asked.values["resume"] == "auto", asked.checkpoint
-    if checkpoint and since:
-        checkpoint = RunFolder.of_checkpoint(checkpoint).last
-    elif not checkpoint and (auto or since):
-        checkpoint = newest_unfinished(asked.values, asked.folder.parent, since=None if auto else since)
-        if auto:
-            log.info("%s", found_by_auto(asked.values, asked.folder.parent, checkpoint))
+    since, auto = restarted_since(), asked.values["resume"] == "auto"
+    if asked.checkpoint:
+        return RunFolder.of_checkpoint(asked.checkpoint).last
+    checkpoint = newest_unfinished(asked.values, asked.folder.parent, since=None if auto else since)
+    if auto:
+        log.info("%s", found_by_auto(asked.values, asked.folder.parent, checkpoint))
     return checkpoint
 
 

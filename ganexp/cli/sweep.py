@@ -74,10 +74,8 @@ def sweep(line: Line) -> None:
 
 def job(cfg: DictConfig) -> float | None:
     """Train a job as a configuration says: what Hydra calls, possibly in a process of its own."""
-    from ganexp.cli import composing
     from ganexp.cli.jobs import run_job  # imports torch
 
-    composing.register()
     return run_job(cfg)
 
 

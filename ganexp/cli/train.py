@@ -66,7 +66,7 @@ def show(words: Sequence[str]) -> None:
     """
     import hydra
 
-    from ganexp.cli.composing import register
+    import ganexp.cli.composing  # noqa: F401  # which Hydra then composes with
     from ganexp.cli.hydra_errors import composing
     from ganexp.cli.line import Line, Parser
     from ganexp.facts import UserError
@@ -79,6 +79,5 @@ def show(words: Sequence[str]) -> None:
     line = Line((), further=options.config_dir, conf=options.config_path, name=options.config_name)
     sys.argv[1:] = [*(["--cfg", options.cfg] if options.cfg else []), *line.options, *rest]
     os.environ.setdefault("HYDRA_FULL_ERROR", "1")  # so that Hydra's errors are raised here
-    register()
     with composing():
         hydra.main(version_base="1.3", config_path=str(line.conf), config_name=line.name)(print)()

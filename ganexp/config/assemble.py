@@ -17,6 +17,7 @@ from ganexp.distributed.processes import Processes
 from ganexp.facts import Facts, UserError
 from ganexp.gan import GAN
 from ganexp.gan.packing import packed_shape
+from ganexp.instruments.scalar import Scalar
 from ganexp.logging import Logger
 from ganexp.losses import Loss
 from ganexp.penalties import Penalty, total
@@ -75,6 +76,12 @@ class Parts:
     strategy: Strategy
     by_key: dict[str, Any]
     loggers: dict[str, Logger]
+
+    @property
+    def measures(self) -> dict[str, Scalar]:
+        """What the loss, the augmentation and the terms measure, by key."""
+        terms = {f"terms/{name}": term.measures for name, term in self.terms.items()}
+        return {**self.loss.measures, **self.augment.measures, **terms}
 
 
 def parts_of(choices: Choices) -> Parts:

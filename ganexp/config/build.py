@@ -2,7 +2,7 @@
 
 import copy
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
@@ -16,7 +16,7 @@ from ganexp.config.assemble import gan_of, networks_of, prior_of
 from ganexp.config.check import Plan, check, check_loggers
 from ganexp.config.choices import name_of
 from ganexp.config.dry_run import CPU_FLOPS
-from ganexp.config.metrics import high_is_best, measured_by, measuring
+from ganexp.config.metrics import high_is_best, measuring
 from ganexp.config.moving import with_coefficients
 from ganexp.config.plugins import distributions
 from ganexp.config.resume import Checkpoint, endings
@@ -229,26 +229,32 @@ def _loggers(plan: Plan, folder: Path | None, figures: Mapping[str, Scalar], *, 
         UserError: The folder is taken, or a logger cannot begin.
     """
     config = plan.config
-    measures = {**measured_by(measuring(config)), **figures}
+    measures = {**plan.parts.measures, **getattr(plan.choices["generator"].target, "measures", {}), **figures}
     if folder is None:
         return [ProgressLogger(config.iterations, measures)]
-    for warning in check_loggers(plan) if plan.parts.loggers else ():
-        log.warning("%s", warning)
     origin = provenance(*distributions())
     before = read(folder)  # the logger of the folder writes that the run goes on
     try:
-        described = {key: asdict(measure) for key, measure in measures.items()}
+        meanings = {key: asdict(measure) for key, measure in measures.items()}
         rows = FolderLogger(
-            folder, resumed=plan.checkpoint is not None, config=plan.values, provenance=origin, measures=described
+            folder, resumed=plan.checkpoint is not None, config=plan.values, provenance=origin, measures=meanings
         )
     except FolderLocked as error:
         raise UserError(f"{folder} is in use ({error}): choose another hydra.run.dir, or wait.") from error
     name = f"{name_of(config.dataset)}-{name_of(config.loss)}-{name_of(config.strategy)}-seed{config.seed}"
     run = RunDescription(folder, name, label, group, plan.values | {"provenance": origin}, measures, before)
+    always: list[Logger] = [rows, ProgressLogger(config.iterations, measures)]
+    return [*always, *_opened(plan, run, rows)] if plan.parts.loggers else always
+
+
+def _opened(plan: Plan, run: RunDescription, rows: FolderLogger) -> Collection[Logger]:
+    """Open the chosen loggers; if one cannot be opened, the earlier ones are closed, and that of the folder as well."""
     loggers = copy.deepcopy(plan.parts.loggers)  # a plan may be built more than once
     never_begun = Summary(state="failed", iteration=0, wall_s=0.0, notes=[], paths={}, last={})
-    with ExitStack() as begun:  # if a later logger cannot be opened, the earlier ones are closed
+    with ExitStack() as begun:
         begun.callback(rows.abandon)
+        for warning in check_loggers(plan):
+            log.warning("%s", warning)
         for key, logger in loggers.items():
             try:
                 with plan.choices[key].saying():
@@ -257,7 +263,7 @@ def _loggers(plan: Plan, folder: Path | None, figures: Mapping[str, Scalar], *, 
                 raise UserError(f"{key} cannot write: {error}.") from error
             begun.callback(logger.close, never_begun)
         begun.pop_all()
-    return [rows, ProgressLogger(config.iterations, measures), *loggers.values()]
+    return loggers.values()
 
 
 def _say_size(called: str, network: nn.Module, flop: float | None) -> None:

@@ -14,15 +14,10 @@ from ganexp.config.defaults import options_in
 from ganexp.config.parsing import check_type, shown, unknown_key
 from ganexp.config.remedies import REMEDIES
 from ganexp.config.schema import AUTO, GROUPS, LISTS, Config, Node, Nodes
-from ganexp.config.targets import Target, Trust, outer_place, target
+from ganexp.config.targets import CONTRACTS, Target, Trust, outer_place, target
 from ganexp.data import Dataset
 from ganexp.facts import Facts, Misfit, UserError
 from ganexp.printable import one_line
-
-FROM_THE_RUN = {"generator": 2, "discriminator": 1, "optimizer": 1, "wrapper": 1, "schedule": 1, "average": 2}
-"""How many leading arguments of a target come from the run, not the configuration, by group, where there are any."""
-GIVEN = {"strategy": {"d_steps", "g_steps"}, "generator": {"classes"}, "discriminator": {"classes", "source"}}
-"""Keyword arguments that are given by the run as well, by group."""
 
 
 @dataclass(frozen=True)
@@ -68,16 +63,19 @@ class Choice:
                 return part
         except UserError:  # a misfit, in the command line's words
             raise
-        except OSError as error:
+        except (OSError, ValueError, TypeError, RuntimeError) as error:
+            raise self._sentence(error) from error
+
+    def _sentence(self, error: Exception) -> Exception:
+        """Return what a part has raised as a sentence; an error that may be a bug is returned as it is."""
+        if isinstance(error, OSError):
             reason = f"{error.strerror}, {str(error.filename)[:200]}" if error.strerror else str(error)
-            raise UserError(f"{self.called}: {reason}.") from error
-        except ValueError as error:
-            raise UserError(f"{self.called}: {error}.") from error
-        except (TypeError, RuntimeError) as error:
-            if not self.target.__module__.startswith("torchvision."):  # of anyone else's class, it may be a bug
-                raise
-            said = one_line(error)
-            raise UserError(f"{self.key}._target_={self.name} cannot be made of these settings: {said}.") from error
+            return UserError(f"{self.called}: {reason}.")
+        if isinstance(error, ValueError):
+            return UserError(f"{self.called}: {error}.")
+        if not self.target.__module__.startswith("torchvision."):  # of anyone else's class, it may be a bug
+            return error
+        return UserError(f"{self.key}._target_={self.name} cannot be made of these settings: {one_line(error)}.")
 
     @property
     def _makes_networks(self) -> bool:
@@ -180,7 +178,7 @@ def choose(key: str, node: Node, trust: Trust = None, *, said_above: Mapping[str
     function = target(node, key, trust)
     try:
         hints = get_type_hints(function.__init__ if inspect.isclass(function) else function, include_extras=True)
-        known = _configured(function, group)
+        known = CONTRACTS[group].configured(function)
     except (ValueError, TypeError, NameError) as error:
         raise UserError(f"{key}._target_={node['_target_']} has no signature to check against: {error}.") from None
     hints = {name: float for name, default in known.items() if type(default) in (int, float)} | hints  # for unannotated ones
@@ -225,15 +223,6 @@ def said_of(called: str, settings: Collection[str]) -> Iterator[None]:
         named |= REMEDIES.get(misfit.lack, {})
         remedy = " or ".join(f"{name}={shown(value)}" for name, value in named.items())
         raise UserError(f"{called} {misfit.reason}{f': choose {remedy}' if remedy else ''}.") from None
-
-
-def _configured(function: Target, group: str) -> dict[str, Any]:
-    """Return the arguments of a target that the run does not give, with their defaults."""
-    # An object of a strategy class is given the GAN and the reals when it is called; a function has them as leading arguments.
-    leading = 2 if group == "strategy" and not inspect.isclass(function) else FROM_THE_RUN.get(group, 0)
-    parameters = inspect.signature(function).parameters.values()
-    named = [p for p in parameters if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    return {p.name: p.default for p in named[leading:] if p.name not in GIVEN.get(group, ())}
 
 
 def _names_targets(value: Any) -> bool:

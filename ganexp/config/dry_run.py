@@ -2,7 +2,7 @@
 
 import copy
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -13,6 +13,7 @@ from ganexp.batch import Batch
 from ganexp.config.assemble import Parts, gan_of, networks_of, prior_of
 from ganexp.config.choices import Choices
 from ganexp.facts import Facts, UserError
+from ganexp.gan import GAN
 from ganexp.gan.micro_batches import refuse_inexact
 from ganexp.gan.packing import packed, packed_shape
 from ganexp.gan.passes import NoScores
@@ -53,31 +54,39 @@ def try_networks(choices: Choices, facts: Facts, generator: nn.Module, discrimin
     config, shape = choices.config, facts.shape
     tried = TRIED * config.pack
     conditions = _labels(tried, facts.classes)
-    dataset, of_g, of_d = (choices[key].called for key in ("dataset", "generator", "discriminator"))
     given = torch.zeros(tried, *(facts.source_shape or (config.latent_dim,)), device=META)
-    cannot = f"{of_g} cannot run on latents of latent_dim={config.latent_dim}"
-    remedy = "choose another latent_dim or another generator"
-    if facts.source_shape:
-        cannot = f"{of_g} cannot run on sources of shape {facts.source_shape}, as those of {dataset}"
-        remedy = "choose another generator or other data"
+    of_generator = True
     try:
         fake, of_fake = counted(generator, given, *conditions)
-        if fake.shape[1:] == shape:
-            cannot = f"{of_d} cannot run on samples of shape {shape}, as those of {dataset}"
-            remedy = "choose another discriminator or other data"
-            beside = (given,) if facts.reads_source else ()
-            _, of_score = counted(discriminator, packed(Batch(fake.detach()), config.pack).values, *beside, *conditions)
+        of_generator = False
+        if fake.shape[1:] != shape:
+            raise UserError(
+                f"{choices['generator'].called} makes samples of shape {tuple(fake.shape[1:])}, and those of "
+                f"{choices['dataset'].called} have {shape}: choose data of that shape, for images by dataset.image_size, or "
+                "another generator."
+            )
+        beside = (given,) if facts.reads_source else ()
+        _, of_score = counted(discriminator, packed(Batch(fake.detach()), config.pack).values, *beside, *conditions)
     except RuntimeError as error:
         reason = one_line(error)
         if "meta" in reason:
             raise
-        raise UserError(f"{cannot} ({reason}): {remedy}.") from error
-    if fake.shape[1:] != shape:
-        raise UserError(
-            f"{of_g} makes samples of shape {tuple(fake.shape[1:])}, and those of {dataset} have "
-            f"{shape}: choose data of that shape, for images by dataset.image_size, or another generator."
-        )
+        raise _unfit(choices, facts, reason, of_generator=of_generator) from error
     return Demands(of_score / tried, of_fake / tried)
+
+
+def _unfit(choices: Choices, facts: Facts, reason: str, *, of_generator: bool) -> UserError:
+    """Return the sentence for a network that cannot run on what it is given."""
+    dataset, of_g, of_d = (choices[key].called for key in ("dataset", "generator", "discriminator"))
+    cannot = f"{of_d} cannot run on samples of shape {facts.shape}, as those of {dataset}"
+    remedy = "choose another discriminator or other data"
+    if of_generator and facts.source_shape:
+        cannot = f"{of_g} cannot run on sources of shape {facts.source_shape}, as those of {dataset}"
+        remedy = "choose another generator or other data"
+    elif of_generator:
+        cannot = f"{of_g} cannot run on latents of latent_dim={choices.config.latent_dim}"
+        remedy = "choose another latent_dim or another generator"
+    return UserError(f"{cannot} ({reason}): {remedy}.")
 
 
 def counted(network: nn.Module, *x: Tensor) -> tuple[Tensor, int]:
@@ -126,28 +135,32 @@ def dry_iteration(
         tried = copy.deepcopy(strategy)
         tried(gan, reals, d_steps=min(2, config.d_steps), g_steps=g_steps)
         gan.finish_iteration()
-        shared = gan.meter.last_fake is not None and len(gan.meter.last_fake) != gan.g_batch // gan.pack
-        declared = (getattr(part, "measures", ()) for part in (gan.loss, gan.augment, gan.generator))
-        undeclared = gan.measurements().keys() - {*itertools.chain(*declared)}
+        measured = gan.measurements()
     except NoScores as error:
         raise UserError(f"{choices['discriminator'].called} does not fit: {error}.") from None
     except ValueError as error:
         typed = map(choices.typed, ("discriminator", "loss", "penalty", "augment", "strategy"))
         chosen = ", ".join(one for one in typed if not one.endswith(("=[]", "=none")))
         raise UserError(f"{chosen} do not fit: {error}.") from None
+    _refuse_left(choices, gan, strategy, tried, measured)
+
+
+def _refuse_left(choices: Choices, gan: GAN, before: Strategy, after: Strategy, measured: Mapping[str, Tensor]) -> None:
+    """Refuse what an iteration has left behind: another state, G's update on D's fakes, or measurements without a meaning."""
     try:
-        refuse_unlike("state", strategy.state_dict(), tried.state_dict(), gan)
+        refuse_unlike("state", before.state_dict(), after.state_dict(), gan)
     except ValueError as error:
         raise UserError(
             f"{choices['strategy'].called} could not be resumed, as its {error}: give its state the same keys and types at "
             "all times, and begin what grows as an empty list."
         ) from None
-    if shared:
+    if gan.meter.last_fake is not None and len(gan.meter.last_fake) != gan.g_batch // gan.pack:
         raise UserError(
-            f"g_batch={config.g_batch} is for updates of G on fakes of their own, and {choices['strategy'].called} has "
+            f"g_batch={choices.config.g_batch} is for updates of G on fakes of their own, and {choices['strategy'].called} has "
             "both networks learn from one batch: choose strategy=resample, or g_batch=null."
         )
-    if undeclared:
+    declared = (getattr(part, "measures", ()) for part in (gan.loss, gan.augment, gan.generator))
+    if undeclared := measured.keys() - {*itertools.chain(*declared)}:
         raise UserError(
             f"{choices['loss'].called} or {choices['generator'].called} measures {', '.join(sorted(undeclared))} without "
             "saying what that is: add it to the measures of its class."

@@ -1,5 +1,6 @@
 """Whether a checkpoint can be resumed with a configuration."""
 
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -46,27 +47,39 @@ class Checkpoint(NamedTuple):
         has_digest = isinstance(reals, dict) and reals.get("digest")
         moved = {"dataset.path", "dataset.root"} if has_digest else set()  # the digest tells whether the data are the same
         moved |= {"schedule.end"} if _rates(state) else set()
-        differing = [key for key in contradictions(state["config"], values) if key not in moved]
-        if differing:
-            keys = ", ".join(sorted({key.removesuffix(".name").removesuffix("._target_") for key in differing}))
-            keys = " ".join(keys.split())[:200]  # keys from the file may be anything
-            raise UserError(
-                f"resume: {path} was trained with other values of {keys}: leave them as they were, or begin a new run from its "
-                f"weights, init_from={path}."
-            )
+        if differing := [key for key in contradictions(state["config"], values) if key not in moved]:
+            raise _other(path, differing)
         ended = read_summary(RunFolder.of_checkpoint(path).path).get("state") == "finished"
         iteration = state["run"]["iteration"]
         if iteration > values["iterations"] or (iteration == values["iterations"] and ended):
-            if iteration < (planned := completed(state["config"])["iterations"]):
-                raise UserError(
-                    f"resume: {path} has made {iteration} iterations, and iterations={values['iterations']} asks for no more: "
-                    f"leave iterations out to go on to {planned}, or give more than {iteration}."
-                )
-            spent = _rates(state).get("end", iteration + 1) <= iteration and _final(values.get("schedule", {})) == 0
-            more = f"iterations={2 * iteration}" + f" schedule.end={2 * iteration}" * spent
-            raise UserError(f"resume: {path} has finished its {iteration} iterations: to train on, raise them, as by {more}.")
-        _move_end(path, state, values)
-        _know_best(path, state, values)
+            raise _finished(path, state, values)
+        if _rates(state):
+            _move_end(path, state, values)
+        if values["keep_best"]:
+            _know_best(path, state, values)
+
+
+def _other(path: Path, differing: Sequence[str]) -> UserError:
+    """Return the sentence for a run with other values of some keys."""
+    keys = ", ".join(sorted({key.removesuffix(".name").removesuffix("._target_") for key in differing}))
+    keys = " ".join(keys.split())[:200]  # keys from the file may be anything
+    return UserError(
+        f"resume: {path} was trained with other values of {keys}: leave them as they were, or begin a new run from its "
+        f"weights, init_from={path}."
+    )
+
+
+def _finished(path: Path, state: State, values: dict[str, Any]) -> UserError:
+    """Return the sentence for a run that has made all iterations that are asked for."""
+    iteration, planned = state["run"]["iteration"], completed(state["config"])["iterations"]
+    if iteration < planned:
+        return UserError(
+            f"resume: {path} has made {iteration} iterations, and iterations={values['iterations']} asks for no more: "
+            f"leave iterations out to go on to {planned}, or give more than {iteration}."
+        )
+    spent = _rates(state).get("end", iteration + 1) <= iteration and _final(values.get("schedule", {})) == 0
+    more = f"iterations={2 * iteration}" + f" schedule.end={2 * iteration}" * spent
+    return UserError(f"resume: {path} has finished its {iteration} iterations: to train on, raise them, as by {more}.")
 
 
 def _move_end(path: Path, state: State, values: dict[str, Any]) -> None:
@@ -77,9 +90,9 @@ def _move_end(path: Path, state: State, values: dict[str, Any]) -> None:
     """
     rates, before, schedule = _rates(state), completed(state["config"]), values.get("schedule", {})
     iterations, end = values["iterations"], schedule.get("end")
-    if rates and end != before.get("schedule", {}).get("end"):
+    if end != before.get("schedule", {}).get("end"):
         rates["end"] = iterations if end is None else end
-    elif rates and before["iterations"] < iterations > rates["end"] and _final(schedule) == 0:
+    elif before["iterations"] < iterations > rates["end"] and _final(schedule) == 0:
         raise UserError(
             f"resume: schedule={name_of(schedule)} brings learning rates to 0 at iteration {rates['end']}, and nothing would "
             f"be trained after it: let it end later, schedule.end={iterations}, or begin a new run, init_from={path}."
@@ -124,7 +137,7 @@ def _know_best(path: Path, state: State, values: dict[str, Any]) -> None:
     changed: old and new values are not comparable.
     """
     known, best = [state], RunFolder.of_checkpoint(path).best
-    if values["keep_best"] and not (best.exists() and best.samefile(path)):
+    if not (best.exists() and best.samefile(path)):
         with suppress(CheckpointError):
             known.insert(0, load(best))
     found = (one["run"].get("checkpoints") for one in known if _measured_alike(completed(one["config"]), values))

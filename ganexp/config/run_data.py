@@ -122,12 +122,17 @@ def reals_of(
         processes=processes,
         derive=dataset.derive,
     )
-    counts = None if labels is None else torch.bincount(labels, minlength=classes)
-    if counts is not None and not counts.all():
+    return reals, None if labels is None else _frequencies(dataset, labels, classes)
+
+
+def _frequencies(dataset: Dataset, labels: torch.Tensor, classes: int) -> list[float]:
+    """Return how often each class occurs, with a warning about those that do not."""
+    counts = torch.bincount(labels, minlength=classes)
+    if not counts.all():
         unseen = (counts == 0).nonzero().flatten().tolist()
         named = ", ".join(printable(dataset.class_names[one] if dataset.class_names else one) for one in unseen[:MOST_NAMES])
         log.warning("%d of %d classes have no samples, and nothing is learnt of them: %s.", len(unseen), classes, named)
-    return reals, None if counts is None else counts.double().tolist()
+    return counts.double().tolist()
 
 
 def _classes_in_words(dataset: Dataset) -> str:

@@ -9,6 +9,7 @@ import inspect
 import pkgutil
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, get_type_hints
 
 from torch import nn
@@ -46,7 +47,8 @@ def target(node: Node, key: str, trust: Trust = None) -> Target:
     name = node.get("_target_")
     if not isinstance(name, str) or not all(part.isidentifier() for part in name.split(".")) or "." not in name:
         raise UserError(f"{key}._target_ must name a class or a function, by its module and name.")
-    refuse_foreign(key, name, name, trust)
+    if trust is not None:
+        refuse_foreign(key, name, name, trust)
     try:
         found = pkgutil.resolve_name(":".join(name.rsplit(".", 1)))  # with a colon, a function wins over a module of its name
     except (ImportError, AttributeError, ValueError) as error:
@@ -56,9 +58,9 @@ def target(node: Node, key: str, trust: Trust = None) -> Target:
         raise UserError(f"{key}._target_={name} cannot be imported: {reason}.") from None
     place = outer_place(key)
     place = "dataset.dataset.…" if place.startswith("dataset.dataset.") else place
-    fits, contract = CONTRACTS.get(place) or CONTRACTS[key.partition(".")[0]]
-    if not fits(found):
-        raise UserError(f"{key}._target_={name} must be {contract}.")
+    contract = CONTRACTS.get(place) or CONTRACTS[key.partition(".")[0]]
+    if not contract.fits(found):
+        raise UserError(f"{key}._target_={name} must be {contract.said}.")
     return found
 
 
@@ -67,10 +69,8 @@ def outer_place(key: str) -> str:
     return re.sub(r"^dataset(\.of)+(?=\.|$)", "dataset", key)
 
 
-def refuse_foreign(key: str, name: str, module: str, trust: Trust) -> None:
+def refuse_foreign(key: str, name: str, module: str, trust: Sequence[str] | str) -> None:
     """Refuse a module that is neither ganexp's nor a plugin's nor one that the user has named."""
-    if trust is None:
-        return
     trusted = ("ganexp", *(plugin.module for plugin in plugins()), *([trust] if isinstance(trust, str) else trust))
     if not any(module == one or module.startswith(f"{one}.") for one in trusted):
         top = module.partition(".")[0]
@@ -118,26 +118,56 @@ def _is_logger(found: Any) -> bool:
     return _is_a(Logger)(found) and found.open is not Logger.open
 
 
-CONTRACTS: dict[str, tuple[Callable[[Any], bool], str]] = {
-    "dataset": (_is_a(Dataset), "a subclass of ganexp.data.Dataset"),
-    "dataset.dataset": (_is_map_style, "a subclass of torch.utils.data.Dataset, and no IterableDataset"),
-    "dataset.dataset.…": (_is_made_to_be_called, "a class whose objects are called, as transforms are, or a torch dataset"),
-    "generator": (_is_a(nn.Module), "a subclass of torch.nn.Module"),
-    "discriminator": (_is_a(nn.Module), "a subclass of torch.nn.Module"),
-    "loss": (_is_a(Loss), "a subclass of ganexp.losses.Loss"),
-    "penalty": (_is_a(Penalty), "a subclass of ganexp.penalties.Penalty"),
-    "balance": (_is_a(Balance), "a subclass of ganexp.terms.Balance"),
-    "term": (_is_a(Term), "a subclass of ganexp.terms.Term"),
-    "augment": (_is_a(Augmentation), "a subclass of ganexp.augmentations.Augmentation"),
-    "strategy": (
+@dataclass(frozen=True)
+class Contract:
+    """What a group, or a place in one, takes.
+
+    Args:
+        fits: Whether it takes a class or a function.
+        said: What it takes, in words.
+        leading: How many leading arguments come from the run, and not from the configuration.
+        given: Keyword arguments that the run gives as well.
+    """
+
+    fits: Callable[[Any], bool]
+    said: str
+    leading: int = 0
+    given: tuple[str, ...] = ()
+
+    def configured(self, target: Target) -> dict[str, Any]:
+        """Return the arguments of a target that the run does not give, with their defaults."""
+        # An object of a strategy class is given the GAN and the reals when it is called; for a function they are the first two.
+        leading = 2 if self.fits is _is_strategy and not inspect.isclass(target) else self.leading
+        parameters = inspect.signature(target).parameters.values()
+        named = [p for p in parameters if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD)]
+        return {p.name: p.default for p in named[leading:] if p.name not in self.given}
+
+
+CONTRACTS = {
+    "dataset": Contract(_is_a(Dataset), "a subclass of ganexp.data.Dataset"),
+    "dataset.dataset": Contract(_is_map_style, "a subclass of torch.utils.data.Dataset, and no IterableDataset"),
+    "dataset.dataset.…": Contract(
+        _is_made_to_be_called, "a class whose objects are called, as transforms are, or a torch dataset"
+    ),
+    "generator": Contract(_is_a(nn.Module), "a subclass of torch.nn.Module", leading=2, given=("classes",)),
+    "discriminator": Contract(_is_a(nn.Module), "a subclass of torch.nn.Module", leading=1, given=("classes", "source")),
+    "loss": Contract(_is_a(Loss), "a subclass of ganexp.losses.Loss"),
+    "penalty": Contract(_is_a(Penalty), "a subclass of ganexp.penalties.Penalty"),
+    "balance": Contract(_is_a(Balance), "a subclass of ganexp.terms.Balance"),
+    "term": Contract(_is_a(Term), "a subclass of ganexp.terms.Term"),
+    "augment": Contract(_is_a(Augmentation), "a subclass of ganexp.augmentations.Augmentation"),
+    "strategy": Contract(
         _is_strategy,
         "a function of (gan, reals, *, d_steps, g_steps), or a subclass of ganexp.strategies.Strategy",
+        given=("d_steps", "g_steps"),
     ),
-    "optimizer": (_is_optimizer, "a subclass of torch.optim.Optimizer, or a function annotated to return one"),
-    "measure": (_is_a(Measure), "a subclass of ganexp.evaluation.Measure"),
-    "wrapper": (_is_a(Wrapper), "a subclass of ganexp.wrappers.Wrapper"),
-    "schedule": (_is_a(Schedule), "a subclass of ganexp.schedules.Schedule"),
-    "average": (_is_a(Average), "a subclass of ganexp.training.Average"),
-    "logger": (_is_logger, "a subclass of ganexp.logging.Logger with its own method open"),
+    "optimizer": Contract(
+        _is_optimizer, "a subclass of torch.optim.Optimizer, or a function annotated to return one", leading=1
+    ),
+    "measure": Contract(_is_a(Measure), "a subclass of ganexp.evaluation.Measure"),
+    "wrapper": Contract(_is_a(Wrapper), "a subclass of ganexp.wrappers.Wrapper", leading=1),
+    "schedule": Contract(_is_a(Schedule), "a subclass of ganexp.schedules.Schedule", leading=1),
+    "average": Contract(_is_a(Average), "a subclass of ganexp.training.Average", leading=2),
+    "logger": Contract(_is_logger, "a subclass of ganexp.logging.Logger with its own method open"),
 }
-"""The contract of a group, or of a place in one: as a test, and in words."""
+"""What each group takes, or a place in one."""
