@@ -136,10 +136,9 @@ def _know_best(path: Path, state: State, values: dict[str, Any]) -> None:
     Without that file it is the checkpoint's own. It is forgotten where `keep_best`, `evaluation` or settings of a measure have
     changed: old and new values are not comparable.
     """
-    known, best = [state], RunFolder.of_checkpoint(path).best
-    if not (best.exists() and best.samefile(path)):
-        with suppress(CheckpointError):
-            known.insert(0, load(best))
+    known = [state]
+    with suppress(CheckpointError):
+        known.insert(0, load(RunFolder.of_checkpoint(path).best))
     found = (one["run"].get("checkpoints") for one in known if _measured_alike(completed(one["config"]), values))
     kept = next((one for one in found if isinstance(one, dict)), {"lowest": float("inf")})
     if isinstance(state["run"].get("checkpoints"), dict):

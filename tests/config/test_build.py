@@ -9,6 +9,9 @@ from omegaconf import OmegaConf
 from PIL import Image
 
 from ganexp import build, load, strategies
+from ganexp.config import build as build_module
+from ganexp.config import check as check_module
+from ganexp.config import run_data, starting
 from ganexp.config.check import check
 from ganexp.config.schema import GROUPS, LISTS
 from ganexp.facts import UserError
@@ -22,6 +25,21 @@ from tests.thinned import thinned
 from tests.tiny import iterate
 
 SMALL = ["generator.width=2", "discriminator.width=2", "batch_size=4", "latent_dim=3", "logger=[]"]
+
+
+UNASKED = {
+    check_module: ("at_the_end", "check_perceptual", "movables", "refuse_unknown_metric", "try_values", "with_decoder"),
+    build_module: ("check_loggers", "endings", "high_is_best", "with_coefficients"),
+    run_data: ("distances", "looked_at_of", "with_decoder"),
+    starting: ("begin",),
+}
+
+
+def test_what_is_not_asked_for_is_not_entered(tmp_path, monkeypatch):
+    for module, names in UNASKED.items():
+        for name in names:
+            monkeypatch.setattr(module, name, None)
+    build(composed("dataset=ring", "generator=mlp", "discriminator=mlp", *SMALL, "iterations=1"), tmp_path).fit()
 
 
 @pytest.fixture

@@ -3,6 +3,8 @@
 import pytest
 
 from ganexp import build
+from ganexp.cli.line import read
+from ganexp.cli.run import run
 from ganexp.documents import write_state
 from ganexp.training import Checkpoints, checkpoint
 from tests.composing import composed
@@ -14,6 +16,21 @@ def test_the_newest_checkpoints_stay_and_last_is_the_newest(tmp_path):
     folder = tmp_path / "checkpoints"
     assert sorted(path.name for path in folder.iterdir()) == [*(f"iteration_{i:09d}.pt" for i in (15, 18, 20)), "last.pt"]
     assert checkpoint.load(folder / "last.pt")["run"]["iteration"] == 20
+
+
+@pytest.mark.parametrize(("kept", "files"), [("null", ["last.pt"]), ("loss/g", ["last.pt", "best.pt"])])
+def test_a_run_that_goes_on_reads_each_file_once(kept, files, tmp_path, monkeypatch):
+    settings = [*SMALL, "log_every=3", f"keep_best={kept}"]
+    trained(tmp_path, settings, 3)
+    paths, read_state = [], checkpoint.read_state
+
+    def recorded(path):
+        paths.append(path.name)
+        return read_state(path)
+
+    monkeypatch.setattr(checkpoint, "read_state", recorded)
+    run(read([f"resume={tmp_path}", "iterations=4"]))
+    assert paths == files
 
 
 def test_keeping_none_of_them_is_refused():
