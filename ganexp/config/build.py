@@ -232,6 +232,9 @@ def _loggers(plan: Plan, folder: Path | None, figures: Mapping[str, Scalar], *, 
     measures = {**plan.parts.measures, **getattr(plan.choices["generator"].target, "measures", {}), **figures}
     if folder is None:
         return [ProgressLogger(config.iterations, measures)]
+    if plan.parts.loggers:
+        for warning in check_loggers(plan):
+            log.warning("%s", warning)
     origin = provenance(*distributions())
     before = read(folder)  # the logger of the folder writes that the run goes on
     try:
@@ -253,8 +256,6 @@ def _opened(plan: Plan, run: RunDescription, rows: FolderLogger) -> Collection[L
     never_begun = Summary(state="failed", iteration=0, wall_s=0.0, notes=[], paths={}, last={})
     with ExitStack() as begun:
         begun.callback(rows.abandon)
-        for warning in check_loggers(plan):
-            log.warning("%s", warning)
         for key, logger in loggers.items():
             try:
                 with plan.choices[key].saying():
