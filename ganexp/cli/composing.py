@@ -85,7 +85,7 @@ OmegaConf.register_new_resolver("ganexp.run_name", lambda *, _root_: run_name(_r
 
 
 @contextmanager
-def started(line: Line) -> Iterator[Hydra]:
+def started(line: Line) -> Iterator[Loader]:
     """Start Hydra with the search path that a command line gives.
 
     This is what `hydra.initialize_config_dir` does, except that the folder of `--config-dir` gets the place that it has when
@@ -100,9 +100,9 @@ def started(line: Line) -> Iterator[Hydra]:
         path.prepend("command-line", f"file://{line.further}", anchor=SearchPathQuery(provider="schema"))
     GlobalHydra.instance().clear()
     try:
-        hydra = Hydra("train", Loader(path))
-        GlobalHydra.instance().initialize(hydra)
-        yield hydra
+        loader = Loader(path)
+        GlobalHydra.instance().initialize(Hydra("train", loader))
+        yield loader
     finally:
         GlobalHydra.instance().hydra = before
 
@@ -113,9 +113,9 @@ def composed(line: Line, checkpoint: Path | None = None) -> Asked:
     Raises:
         UserError: There is no such option or key, or a value is of a wrong type or out of range.
     """
-    with started(line) as hydra:
+    with started(line) as loader:
         with composing():
-            cfg = hydra.compose_config(line.name, [*line.words], run_mode=RunMode.RUN)
+            cfg = loader.load_configuration(line.name, [*line.words], run_mode=RunMode.RUN)
         named = line.said("hydra.run.dir") is not None
         if checkpoint:
             cfg.hydra.run.dir = "."
@@ -144,8 +144,8 @@ def compose(*overrides: str, config_dir: str | Path | None = None) -> DictConfig
         UserError: There is no such option or key; the message is the command line's.
     """
     line = Line(overrides, further=Path(config_dir).resolve() if config_dir else None)
-    with started(line) as hydra, composing():
-        cfg = hydra.compose_config(line.name, [*overrides], run_mode=RunMode.RUN, from_shell=False)
+    with started(line) as loader, composing():
+        cfg = loader.load_configuration(line.name, [*overrides], run_mode=RunMode.RUN, from_shell=False)
         OmegaConf.resolve(cfg.measure)  # while it is known which folders have options
     settle_groups(cfg, cfg.hydra)
     if cfg.resume is not None:

@@ -26,7 +26,7 @@ from ganexp.cli.naming import short, typed_overrides
 from ganexp.cli.sweeping import Results, Sweep, stopping
 from ganexp.cli.sweeping.sharing import share_of_the_machine
 from ganexp.config.build import trainer_of
-from ganexp.config.check import plan_of
+from ganexp.config.check import check
 from ganexp.config.resume import Checkpoint
 from ganexp.facts import UserError
 from ganexp.logging.layout import RunFolder
@@ -110,7 +110,7 @@ def _train(cfg: DictConfig, hydra: Any, folder: Path, facts: dict[str, Any], mes
         if checkpoint is None:
             write_texts(folder / ".hydra", as_hydra_writes(cfg, hydra))
         with share_of_the_machine(config.device, hydra.launcher):
-            plan = plan_of(values, config, trust=config.trust, checkpoint=checkpoint)
+            plan = check(values, config=config, trust=config.trust, checkpoint=checkpoint)
             trainer = trainer_of(plan, folder, stopping=stopping.signals(), label=label, group=group)
             del plan, checkpoint  # whose state is as large as the run
             point_latest_at(folder.parent)

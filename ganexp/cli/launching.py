@@ -81,8 +81,6 @@ def identity(values: dict[str, Any]) -> dict[str, Any]:
 
 def refuse_different(values: dict[str, Any], processes: Processes) -> None:
     """Refuse processes that would not train alike."""
-    if processes.count == 1:
-        return
     said = processes.tell(processes.together(lambda: identity(values)))
     processes.together(lambda: refuse_differing(said))
 

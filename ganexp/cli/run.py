@@ -104,12 +104,12 @@ def to_resume(asked: Asked) -> Path | None:
 
 def plan_for(asked: Asked, processes: Processes, checkpoint: Path | None) -> "Plan":
     """Return the plan of a run, which goes on from a checkpoint if there is one; its loggers could begin."""
-    from ganexp.config.check import check_loggers, plan_of  # imports torch
+    from ganexp.config.check import check, check_loggers  # imports torch
     from ganexp.config.resume import Checkpoint
 
     resumed = Checkpoint.read(checkpoint) if checkpoint else None
     values, config = asked.values | {"resume": None}, asked.config
-    plan = plan_of(values, config, trust=config.trust, processes=processes, checkpoint=resumed)
+    plan = check(values, config=config, trust=config.trust, processes=processes, checkpoint=resumed)
     if plan.parts.loggers:
         check_loggers(plan)
     return plan

@@ -13,8 +13,9 @@ import psutil
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
 from hydra.core.plugins import Plugins
+from hydra.core.utils import configure_log
 from hydra.plugins.sweeper import Sweeper
-from hydra.types import RunMode
+from hydra.types import HydraContext, RunMode
 from hydra.utils import instantiate
 from omegaconf import DictConfig, open_dict, read_write
 from pydantic import Field
@@ -23,7 +24,7 @@ from ganexp.cli.composing import as_written, started, values_of
 from ganexp.cli.ending import command_to_resume
 from ganexp.cli.folders import lock_or_refuse, make_new, refuse_unmakeable
 from ganexp.cli.hydra_errors import composing, missing_plugin
-from ganexp.cli.hydra_internal import BasicSweeper, Loader, context_of
+from ganexp.cli.hydra_internal import BasicSweeper, Callbacks, Loader
 from ganexp.cli.launching import refuse_distributed
 from ganexp.cli.line import Line, key_of, without
 from ganexp.cli.naming import CHOICES, short, typed_overrides
@@ -51,11 +52,10 @@ def sweep(line: Line) -> None:
     refuse_distributed()
     before = continued(line)
     words = without(line.words, "sweep.resume", *(["hydra.sweep.dir"] if before else []))
-    with started(line) as hydra:
+    with started(line) as loader:
         with composing():
-            cfg = hydra.compose_config(
-                line.name, [*words, "hydra.mode=MULTIRUN"], run_mode=RunMode.MULTIRUN, with_log_configuration=True
-            )
+            cfg = loader.load_configuration(line.name, [*words, "hydra.mode=MULTIRUN"], run_mode=RunMode.MULTIRUN)
+            configure_log(cfg.hydra.hydra_logging, cfg.hydra.verbose)
         _check_launcher(cfg.hydra.launcher)
         _name_jobs(cfg)
         if before:
@@ -64,11 +64,11 @@ def sweep(line: Line) -> None:
             _refuse_running_jobs(folder)
             print(f"Going on with {short(folder)}.", flush=True)
         else:
-            folder = _begin(hydra.config_loader, cfg, line, words)
-        _tell_jobs(hydra.config_loader, cfg, folder, len(Sweep.load(folder).jobs) or cfg.hydra.sweeper.get("n_jobs", 1))
+            folder = _begin(loader, cfg, line, words)
+        _tell_jobs(loader, cfg, folder, len(Sweep.load(folder).jobs) or cfg.hydra.sweeper.get("n_jobs", 1))
         if "n_jobs" in cfg.hydra.launcher:
             stopping.pass_on_to_workers()
-        _run_jobs(hydra.config_loader, cfg, folder)
+        _run_jobs(loader, cfg, folder)
     end(folder)
 
 
@@ -196,7 +196,7 @@ def _begin(loader: Loader, cfg: DictConfig, line: Line, words: Sequence[str]) ->
 
 def _run_jobs(loader: Loader, cfg: DictConfig, folder: Path) -> None:
     """Let Hydra's sweeper run the jobs, and turn its errors, unless they are bugs, into sentences."""
-    context = context_of(loader)
+    context = HydraContext(config_loader=loader, callbacks=Callbacks())
     sweeper: Sweeper
     if cfg.hydra.sweeper._target_ == SEARCH:  # Hydra itself takes plugins only
         sweeper = instantiate(cfg.hydra.sweeper)
@@ -292,9 +292,9 @@ def _check_jobs(loader: Loader, cfg: DictConfig, jobs: Sequence[Sequence[str]]) 
             continue
         try:
             values, config = values_of(composed, composed.hydra)
-            from ganexp.config.check import check_loggers, plan_of  # imports torch, for which most mistakes need not wait
+            from ganexp.config.check import check, check_loggers  # imports torch, for which most mistakes need not wait
 
-            plan = plan_of(values, config, trust=config.trust)
+            plan = check(values, config=config, trust=config.trust)
             check_loggers(plan)
             if plan.missing:
                 raise UserError(" ".join(plan.missing))

@@ -69,7 +69,14 @@ class Plan:
     missing: Sequence[str] = ()
 
 
-def check(cfg: Any, *, trust: Trust = (), processes: Processes | None = None, checkpoint: Checkpoint | None = None) -> Plan:
+def check(
+    cfg: Any,
+    *,
+    config: Config | None = None,
+    trust: Trust = (),
+    processes: Processes | None = None,
+    checkpoint: Checkpoint | None = None,
+) -> Plan:
     """Check a configuration without reading data, taking memory or writing anything.
 
     One iteration of the real strategy runs on torch's meta device, where tensors have shapes but no memory, so that each
@@ -77,6 +84,7 @@ def check(cfg: Any, *, trust: Trust = (), processes: Processes | None = None, ch
 
     Args:
         cfg: A configuration composed by Hydra, or the same as plain dictionaries.
+        config: The same, if it is parsed already.
         trust: Modules beside ganexp's whose code the configuration may run, or None for any.
         processes: Those that will train together.
         checkpoint: The checkpoint that will be resumed.
@@ -86,18 +94,7 @@ def check(cfg: Any, *, trust: Trust = (), processes: Processes | None = None, ch
             trusted.
     """
     values = plain(cfg)
-    return plan_of(values, parse(values), trust=trust, processes=processes, checkpoint=checkpoint)
-
-
-def plan_of(
-    values: dict[str, Any],
-    config: Config,
-    *,
-    trust: Trust,
-    processes: Processes | None = None,
-    checkpoint: Checkpoint | None = None,
-) -> Plan:
-    """Check a configuration that is parsed already, as `check` does."""
+    config = config or parse(values)
     if checkpoint:
         checkpoint.refuse(values)
     try:

@@ -31,9 +31,8 @@ def test_one_file_imports_what_hydra_calls_internal():
 
 
 def test_a_job_is_composed_once_and_is_told_what_its_sweep_knows(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
-    with started(Line()) as hydra:
-        cfg = hydra.compose_config("train", ["hydra.mode=MULTIRUN"], run_mode=RunMode.MULTIRUN)
-        loader = hydra.config_loader
+    with started(Line()) as loader:
+        cfg = loader.load_configuration("train", ["hydra.mode=MULTIRUN"], run_mode=RunMode.MULTIRUN)
         first = loader.load_sweep_config(cfg, ["seed=3"])
         monkeypatch.setattr(loader, "load_configuration", None)
         loader.told = {"hydra.sweep.dir": str(tmp_path)}
