@@ -108,11 +108,7 @@ def started(line: Line) -> Iterator[Loader]:
 
 
 def composed(line: Line, checkpoint: Path | None = None) -> Asked:
-    """Compose the configuration of one run from a command line; a run that goes on from a checkpoint has a folder already.
-
-    Raises:
-        UserError: There is no such option or key, or a value is of a wrong type or out of range.
-    """
+    """Compose the configuration of one run from a command line; a run that goes on from a checkpoint has a folder already."""
     with started(line) as loader:
         with composing():
             cfg = loader.load_configuration(line.name, [*line.words], run_mode=RunMode.RUN)

@@ -55,11 +55,7 @@ def lock_or_refuse(folder: Path, remedy: str) -> None:
 
 
 def write_texts(folder: Path, texts: Mapping[str, str]) -> None:
-    """Write the files of a new run that depend only on its configuration.
-
-    Raises:
-        UserError: They cannot be written, as on a full disk.
-    """
+    """Write the files of a new run that depend only on its configuration."""
     try:
         for name, text in texts.items():
             write_text(folder / name, text)

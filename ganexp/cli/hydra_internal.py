@@ -42,11 +42,7 @@ class Loader(ConfigLoaderImpl):
     def validate_sweep_overrides_legal(  # type: ignore[override]  # a static method there, called on the object
         self, overrides: Sequence[Override], run_mode: RunMode, from_shell: bool
     ) -> None:
-        """Refuse several values in one run, and values of groups that name no option, for which Hydra has no exception type.
-
-        Raises:
-            UserError: There are some.
-        """
+        """Refuse several values in one run, and values of groups that name no option, for which Hydra has no exception type."""
         for one in overrides:
             if one.is_sweep_override() and run_mode == RunMode.RUN:
                 key, _, value = str(one.input_line).partition("=")

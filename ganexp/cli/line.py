@@ -57,11 +57,7 @@ class Parser(ArgumentParser):
 
 
 def read(arguments: Sequence[str]) -> Line:
-    """Read a command line.
-
-    Raises:
-        UserError: It has an unknown option, such as `--loss=hinge`.
-    """
+    """Read a command line."""
     parser = Parser()
     parser.add_argument("-m", "--multirun", action="store_true")
     parser.add_argument("words", nargs="*")

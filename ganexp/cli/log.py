@@ -39,11 +39,7 @@ class Log:
         return self
 
     def begin(self, folder: Path) -> None:
-        """Write the log of a run into its folder, with what was logged before.
-
-        Raises:
-            UserError: The file cannot be opened.
-        """
+        """Write the log of a run into its folder, with what was logged before."""
         if self._kept not in self._handlers:
             return
         try:

@@ -36,12 +36,7 @@ def versions() -> str:
 
 
 def train(words: Sequence[str]) -> None:
-    """Run, sweep or show what the words of a command line ask for.
-
-    Raises:
-        UserError: It cannot be done.
-        SystemExit: It has failed; its log says why.
-    """
+    """Run, sweep or show what the words of a command line ask for."""
     if any(word.partition("=")[0] in VIEWS for word in words):
         show(words)
         return
@@ -59,11 +54,7 @@ def train(words: Sequence[str]) -> None:
 
 
 def show(words: Sequence[str]) -> None:
-    """Let Hydra show the requested view.
-
-    Raises:
-        UserError: Nothing can be composed, or there is nothing to compose.
-    """
+    """Let Hydra show the requested view."""
     import hydra
 
     import ganexp.cli.composing  # noqa: F401  # which Hydra then composes with

@@ -85,11 +85,7 @@ class Parts:
 
 
 def parts_of(choices: Choices) -> Parts:
-    """Make the parts that a configuration chooses.
-
-    Raises:
-        UserError: A part refuses its settings, or two penalties exclude each other.
-    """
+    """Make the parts that a configuration chooses."""
     config = choices.config
     wrapped = wrapped_strategies(choices)
     strategy, *_ = wrapped.values()

@@ -107,9 +107,6 @@ def trainer_of(
         stopping: Reports that a signal has asked the run to stop.
         label: What distinguishes the run from the others of its sweep, for loggers.
         group: The name of its sweep, also for loggers.
-
-    Raises:
-        UserError: The folder is taken, or data or a logger cannot be had.
     """
     config, machine, choices, processes = plan.config, plan.machine, plan.choices, plan.processes
     state = plan.checkpoint.state if plan.checkpoint else None
@@ -223,11 +220,7 @@ def _step(plan: Plan, obtained: RunData) -> Step:
 
 
 def _loggers(plan: Plan, folder: Path | None, figures: Mapping[str, Scalar], *, label: str, group: str) -> list[Logger]:
-    """Open the loggers of a run, given what its evaluation measures; see `RunDescription` for the rest.
-
-    Raises:
-        UserError: The folder is taken, or a logger cannot begin.
-    """
+    """Open the loggers of a run, given what its evaluation measures; see `RunDescription` for the rest."""
     config = plan.config
     measures = {**plan.parts.measures, **getattr(plan.choices["generator"].target, "measures", {}), **figures}
     if folder is None:

@@ -251,11 +251,7 @@ def _meta_alone(choices: Choices, error: RuntimeError) -> str:
 
 
 def facts_of(config: Config, machine: Machine, processes: int, dataset: Dataset) -> Facts:
-    """Return the facts of a run, except for those about its loss, strategy and networks.
-
-    Raises:
-        UserError: The dataset declares no valid shape, or its classes cannot be read.
-    """
+    """Return the facts of a run, except for those about its loss, strategy and networks."""
     shape = dataset.shape
     if not isinstance(shape, (tuple, list)) or not shape or not all(type(size) is int and size > 0 for size in shape):
         raise UserError(
@@ -318,11 +314,7 @@ def _with_parts(choices: Choices, facts: Facts, parts: Parts, networks: tuple[nn
 
 
 def check_loggers(plan: Plan) -> list[str]:
-    """Ask the loggers whether they could begin, and return their warnings; a run without a folder need not ask.
-
-    Raises:
-        UserError: One of them could not begin.
-    """
+    """Ask the loggers whether they could begin, and return their warnings; a run without a folder need not ask."""
     facts = replace(plan.facts, warnings=[])
     for key, logger in plan.parts.loggers.items():
         plan.choices[key].ask(logger.check, facts)

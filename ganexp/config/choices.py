@@ -88,9 +88,6 @@ class Choice:
         Args:
             check: The function that tells whether the part fits.
             facts: The facts of the run, to whose warnings the part may add.
-
-        Raises:
-            UserError: The part does not fit.
         """
         before = len(facts.warnings)
         with self.saying():
@@ -123,11 +120,7 @@ class Choices:
 
 
 def chosen_by(config: Config, trust: Trust = None) -> Choices:
-    """Find the class or function that each group names, and check its settings; nothing is made.
-
-    Raises:
-        UserError: A target is not trusted, is not what its group takes, or does not take a setting.
-    """
+    """Find the class or function that each group names, and check its settings; nothing is made."""
     found = [one for group in GROUPS if group != "optimizer" for one in chosen_of(config, group, trust)]
     for side in ("g", "d"):
         if not isinstance(config.optimizer.get(side), dict):
@@ -141,11 +134,7 @@ def chosen_by(config: Config, trust: Trust = None) -> Choices:
 
 
 def chosen_of(config: Config, group: str, trust: Trust = None) -> list[Choice]:
-    """Find the members of a group, one or several in their order; for `measure`, also those that `auto` may take.
-
-    Raises:
-        UserError: As `chosen_by`.
-    """
+    """Find the members of a group, one or several in their order; for `measure`, also those that `auto` may take."""
     chosen = getattr(config, group)
     if group not in LISTS:
         return [choose(group, chosen, trust)]
@@ -170,9 +159,6 @@ def choose(key: str, node: Node, trust: Trust = None, *, said_above: Mapping[str
         node: The target, and its settings.
         trust: Modules from which it may come.
         said_above: Settings of the group that the node may inherit; mistakes in inherited ones are reported at the group's key.
-
-    Raises:
-        UserError: The target is not trusted, is not what its group takes, or does not take a setting.
     """
     group = key.partition(".")[0]
     function = target(node, key, trust)

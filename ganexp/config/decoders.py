@@ -116,11 +116,7 @@ def show_pictures(trained: Trained, place: str | None, trust: Trust = ()) -> Non
 
 
 def autoencoder(place: str | Path, device: torch.device | str, **how: Any) -> Trained:
-    """Load a generator that is an autoencoder, with the methods `latents` and `images`.
-
-    Raises:
-        UserError: It cannot be loaded, or is none.
-    """
+    """Load a generator that is an autoencoder, with the methods `latents` and `images`."""
     trained = load(os.path.expanduser(str(place)), device=device, **how)
     refuse_other_than_autoencoders(trained, place)
     trained.network.to(device, torch.float32)
@@ -128,10 +124,6 @@ def autoencoder(place: str | Path, device: torch.device | str, **how: Any) -> Tr
 
 
 def refuse_other_than_autoencoders(trained: Trained, place: str | Path) -> None:
-    """Refuse a generator without the methods `latents` and `images`.
-
-    Raises:
-        UserError: It has none.
-    """
+    """Refuse a generator without the methods `latents` and `images`."""
     if not hasattr(trained.network, "images") or not hasattr(trained.network, "latents"):
         raise UserError(f"{place} holds no autoencoder: name a run with generator=vae or vq")

@@ -56,11 +56,7 @@ class Movable:
 
 
 def movables(choices: Choices) -> dict[str, Movable]:
-    """Return the numbers that move, by their keys.
-
-    Raises:
-        UserError: A key does not name a number that can move, or its value is not understood.
-    """
+    """Return the numbers that move, by their keys."""
     return {key: _movable(choices, key, _move(key, said)) for key, said in _flat(choices.config.moving or {})}
 
 

@@ -35,11 +35,7 @@ PLAINLY = {
 
 
 def parse(values: dict[str, Any]) -> Config:
-    """Check plain values against the schema. Keys that are left out, as Hydra leaves none out, have their defaults.
-
-    Raises:
-        UserError: A key is unknown or missing, or its value is of a wrong type or out of range.
-    """
+    """Check plain values against the schema. Keys that are left out, as Hydra leaves none out, have their defaults."""
     try:
         text = json.dumps(values)
     except (TypeError, ValueError, RecursionError) as error:
@@ -54,11 +50,7 @@ def parse(values: dict[str, Any]) -> Config:
 
 
 def check_type(key: str, value: Any, hint: Any) -> None:
-    """Check a plain value against an annotation, including its range; floats must be finite.
-
-    Raises:
-        UserError: The value is of another type, or out of range.
-    """
+    """Check a plain value against an annotation, including its range; floats must be finite."""
     try:
         TypeAdapter(hint, config=FINITE).validate_json(json.dumps(value), strict=True)
     except PydanticUserError:

@@ -16,11 +16,7 @@ from ganexp.terms.features import Distance
 
 
 def check_perceptual(choices: Choices, parts: Parts, facts: Facts) -> None:
-    """Refuse perceptual terms whose network is not here.
-
-    Raises:
-        UserError: A file of weights is missing, or there are no classes to train a classifier on.
-    """
+    """Refuse perceptual terms whose network is not here."""
     for name, term in _perceptual(parts).items():
         if term.network != "classifier":
             choices[f"term.{name}"].ask(LPIPS(network=term.network, weights=term.weights).check, facts)
@@ -32,11 +28,7 @@ def check_perceptual(choices: Choices, parts: Parts, facts: Facts) -> None:
 
 
 def distances(parts: Parts, planned: EvaluationPlan, device: torch.device) -> dict[str, Distance]:
-    """Return the distance of each perceptual term by its name; a classifier is trained if it is missing.
-
-    Raises:
-        UserError: A network cannot be obtained.
-    """
+    """Return the distance of each perceptual term by its name; a classifier is trained if it is missing."""
     return {name: _distance(name, term, planned, device) for name, term in _perceptual(parts).items()}
 
 

@@ -14,11 +14,7 @@ OPTIONS = "ganexp.options"
 
 
 def plain(cfg: Any) -> dict[str, Any]:
-    """Return a copy of a configuration as plain, resolved dictionaries.
-
-    Raises:
-        UserError: An interpolation cannot be resolved.
-    """
+    """Return a copy of a configuration as plain, resolved dictionaries."""
     if isinstance(cfg, dict):
         return copy.deepcopy(cfg)
     from omegaconf import OmegaConf

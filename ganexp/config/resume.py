@@ -24,11 +24,7 @@ class Checkpoint(NamedTuple):
 
     @classmethod
     def read(cls, path: Path) -> "Checkpoint":
-        """Read a checkpoint.
-
-        Raises:
-            UserError: It cannot be read.
-        """
+        """Read a checkpoint."""
         try:
             return cls(path, load(path))
         except CheckpointError as error:
@@ -37,11 +33,7 @@ class Checkpoint(NamedTuple):
             raise UserError(f"resume: {error}{remedy}.") from error
 
     def refuse(self, values: dict[str, Any]) -> None:
-        """Refuse to go on with another configuration, or from a finished run; the state then knows its end and its best value.
-
-        Raises:
-            UserError: The run cannot be resumed.
-        """
+        """Refuse another configuration, or a finished run; the state then knows the run's end and its best value."""
         path, state, values = self.path, self.state, completed(values)
         reals = state["run"].get("reals")
         has_digest = isinstance(reals, dict) and reals.get("digest")

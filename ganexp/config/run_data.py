@@ -91,11 +91,7 @@ def obtain(plan: Plan) -> RunData:
 def reals_of(
     config: Config, machine: execution.Machine, classes: int, dataset: Dataset, processes: Processes | None = None
 ) -> tuple[Resident | Streamed, list[float] | None]:
-    """Load the data into the feed, and count how often each class occurs in them.
-
-    Raises:
-        UserError: The data cannot be loaded, or are not what the dataset says.
-    """
+    """Load the data into the feed, and count how often each class occurs in them."""
     threads = torch.get_num_threads()  # this job's share of the cores
     workers = min(16, threads) if config.workers == "auto" else config.workers
     try:
@@ -199,9 +195,6 @@ def looked_at_of(
     """Return the sources that pictures and measurements are made from: held-out ones, or else those of training.
 
     They come in an order of their own, always the same, since data may be sorted by class.
-
-    Raises:
-        UserError: The held-out data cannot be read.
     """
     try:
         others = dataset.held_out()

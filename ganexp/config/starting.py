@@ -17,9 +17,6 @@ def begin(config: Config, generator: nn.Module, discriminator: nn.Module, *, res
     """Give new networks the weights that `init_from` names, and freeze as many layers of D as `freeze_d` says.
 
     A resumed run has its own weights, so `init_from` is ignored.
-
-    Raises:
-        UserError: There is no such run, its networks differ from these, or no layer of D would be left to train.
     """
     if config.init_from is not None and not resumed:
         _take_over(Path(os.path.expanduser(config.init_from)), generator, discriminator)

@@ -39,11 +39,7 @@ Trust = Sequence[str] | str | None
 
 
 def target(node: Node, key: str, trust: Trust = None) -> Target:
-    """Return the class or function that a node names, if its group takes it.
-
-    Raises:
-        UserError: The target is not trusted, cannot be found, or is not what the group takes.
-    """
+    """Return the class or function that a node names, if its group takes it."""
     name = node.get("_target_")
     if not isinstance(name, str) or not all(part.isidentifier() for part in name.split(".")) or "." not in name:
         raise UserError(f"{key}._target_ must name a class or a function, by its module and name.")
