@@ -1,7 +1,4 @@
-"""Files that are written atomically: whole at every moment, whatever happens while they are written.
-
-And in the folder that they belong to, which may be anyone's: not through links that lead out of it.
-"""
+"""Files that are written atomically, and only inside the folder that they belong to: links out of it are refused."""
 
 import errno
 import json
@@ -20,6 +17,8 @@ from ganexp.printable import one_line
 if TYPE_CHECKING:
     from torch import Tensor
 
+DEEPEST = 32
+"""No document of ganexp is nested deeper, and Python's stack is limited."""
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """Errors of a full disk."""
 UNFINISHED = ".unfinished"
@@ -64,12 +63,9 @@ def atomic_write(path: Path, *, durable: bool = True) -> Iterator[IO[bytes]]:
 
 
 def refuse_links_out(folder: Path) -> None:
-    """Refuse a folder, which may be anyone's, before anything is written there: what is written through a link lands elsewhere.
+    """Refuse a folder in which something, at any depth, is a link out of it: writing through the link would change other files.
 
     A pipe or a device in it is refused as well, for opening it may take for ever.
-
-    Raises:
-        Unwritable: Something in the folder, at any depth, is a link out of it, or neither a file nor a folder.
     """
     for place, folders, names in os.walk(folder):
         for path in (Path(place, name) for name in (*folders, *names)):
@@ -81,25 +77,17 @@ def refuse_links_out(folder: Path) -> None:
 
 
 def refuse_outside(path: Path, folder: Path) -> None:
-    """Refuse a place below a folder if a link on the way leads out of the folder.
-
-    Raises:
-        Unwritable: It does.
-    """
+    """Refuse a place below a folder if a link on the way leads out of the folder."""
     if not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder)):
         raise Unwritable(errno.EINVAL, "a link there leads out of the folder: remove it", str(path))
 
 
 def refuse_unwritable(path: Path, size: int = 1) -> None:
-    """Check, before the work, that its result of so many bytes could be written; nothing is left behind, not even a folder.
-
-    Raises:
-        Unwritable: The document could not be written.
-    """
+    """Refuse, before the work, a path at which `size` bytes cannot be written; nothing is left behind, not even a folder."""
     try:
         if path.is_dir():
             raise OSError(errno.EISDIR, os.strerror(errno.EISDIR))
-        folder = next(one for one in path.absolute().parents if one.exists())
+        folder = next(parent for parent in path.absolute().parents if parent.exists())
         with tempfile.TemporaryFile(dir=folder) as file:
             file.write(bytes(size))  # one byte is enough for a full disk to refuse
     except OSError as error:
@@ -107,7 +95,7 @@ def refuse_unwritable(path: Path, size: int = 1) -> None:
 
 
 def refuse_taken(path: Path, overwrite: bool) -> None:
-    """Check, before the work, that a file does not exist unless it may be overwritten, and could be written.
+    """Refuse, before the work, a file that exists, unless it may be overwritten, or that cannot be written.
 
     Raises:
         FileExistsError: It is there; the message is one sentence.
@@ -119,11 +107,7 @@ def refuse_taken(path: Path, overwrite: bool) -> None:
 
 
 def write_state(path: Path, state: Any) -> None:
-    """Write tensors and plain values as torch does, in a folder that is made if it does not exist.
-
-    Raises:
-        OSError: They could not be written; what was at `path` is untouched.
-    """
+    """Write tensors and plain values as torch does, in a folder that is made if it does not exist."""
     import torch
 
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -153,8 +137,8 @@ def read_state(path: Path) -> Any:
         raise
     except Exception as error:  # what a broken or hostile file makes torch raise has no common type
         # torch says of a broken pickle how to load it nevertheless, which would run code in it
-        told = "" if isinstance(error, pickle.UnpicklingError) else f": {one_line(error)}"
-        raise ValueError(f"{type(error).__name__}{told}") from None
+        reason = "" if isinstance(error, pickle.UnpicklingError) else f": {one_line(error)}"
+        raise ValueError(f"{type(error).__name__}{reason}") from None
 
 
 def weights_among(stored: Any, like: "Mapping[str, Tensor]") -> "dict[str, Tensor]":
@@ -179,24 +163,34 @@ def weights_among(stored: Any, like: "Mapping[str, Tensor]") -> "dict[str, Tenso
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a text, in a folder that is made if it does not exist.
-
-    Raises:
-        OSError: It could not be written; what was at `path` is untouched.
-    """
+    """Write a text, in a folder that is made if it does not exist."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with atomic_write(path) as file:
         file.write(text.encode(errors="replace"))
 
 
 def write_document(path: Path, values: Any) -> None:
-    """Write plain values as JSON.
-
-    Raises:
-        OSError: They could not be written; what was at `path` is untouched.
-    """
+    """Write plain values as JSON."""
     with atomic_write(path) as file:
         file.write((json.dumps(values, indent=2) + "\n").encode())
+
+
+def leaves(values: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Yield every value that is no container under its dotted key; in lists, numbers are keys. Empty ones are passed over.
+
+    Raises:
+        ValueError: It is nested more than `DEEPEST` deep; the text is the key.
+    """
+    remaining: list[tuple[str, Any, int]] = [("", values, 0)]
+    while remaining:
+        above, value, depth = remaining.pop()
+        if not isinstance(value, (dict, list)):
+            yield above, value
+            continue
+        if depth == DEEPEST:
+            raise ValueError(above)
+        children = value.items() if isinstance(value, dict) else enumerate(value)
+        remaining += [(f"{above}.{name}" if above else str(name), child, depth + 1) for name, child in children]
 
 
 def remove_unfinished(folder: Path) -> None:

@@ -107,7 +107,7 @@ ALLOWED = {
         FRAMEWORK | {"PIL", "annotated_types", "av", "huggingface_hub", "onnx", "onnxruntime", "onnxscript", "safetensors"},
     ),
     "config": (
-        SUBJECT | SPOKEN | {"data", "evaluation", "instruments", "distributed", "logging", "sampling", "training"},
+        SUBJECT | SPOKEN | {"data", "documents", "evaluation", "instruments", "distributed", "logging", "sampling", "training"},
         FRAMEWORK | {"pydantic", "omegaconf"},
     ),
     "watching": ({"batch", "gan", "instruments", "losses", "prior", "strategies"}, FRAMEWORK),

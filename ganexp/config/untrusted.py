@@ -7,17 +7,16 @@ refused by `ganexp.config.targets`, where they are looked up. Nothing here impor
 
 import json
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from ganexp.config.defaults import defaults, options_in
 from ganexp.config.parsing import LONGEST_SHOWN, shown
 from ganexp.config.schema import files_among, is_code, is_remote
+from ganexp.documents import leaves
 from ganexp.facts import UserError
 from ganexp.printable import printable
 
-DEEPEST = 32
-"""No configuration is nested deeper, and Python's stack is limited."""
 LOGGED = re.compile(r"logger\.wandb\.(mode|entity|project|group|name|notes|tags|artifacts)|logger\.\w+\._target_")
 """The settings of loggers that are accepted; any other may be a path to write to."""
 UNWATCHED: dict[str, Any] = {
@@ -60,7 +59,10 @@ def checked(
         raise UserError(f"{where}: a configuration holds plain values only: {str(error)[:LONGEST_SHOWN]}.") from None
     if trust is None:
         return plain
-    found = [(key, value) for key, value in _leaves(plain, where) if not _is_among(typed, key)]
+    try:
+        found = [(key, value) for key, value in leaves(plain) if not _is_among(typed, key)]
+    except ValueError as error:
+        raise UserError(f"{where}: {printable(str(error)[:LONGEST_SHOWN])} is nested too deep for a configuration.") from None
     for key, value in found:
         risk = _risk_of(key, value)
         if risk:
@@ -94,24 +96,10 @@ def _risk_of(key: str, value: Any) -> str | None:
     if re.fullmatch(r"dataset(\.of)*\.decode", key) and (is_code(value) or is_remote(value)):
         return "run code" if is_code(value) else "download from the Hugging Face Hub"
     writes = key.startswith("logger.") and value is not None and not LOGGED.fullmatch(re.sub(r"\.\d+$", "", key))
-    if writes and dict(_leaves({"logger": options_in("logger")})).get(key) != value:
+    if writes and dict(leaves({"logger": options_in("logger")})).get(key) != value:
         return "write outside the run folder"
     return None
 
 
 def _is_among(typed: Collection[str], key: str) -> bool:
     return any(key == one or key.startswith(f"{one}.") for one in typed)
-
-
-def _leaves(values: dict[str, Any], where: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield every value that is no container under its dotted key; in lists, numbers are keys. Empty ones are passed over."""
-    left: list[tuple[str, Any, int]] = [("", values, 0)]
-    while left:
-        above, value, depth = left.pop()
-        if not isinstance(value, (dict, list)):
-            yield above, value
-            continue
-        if depth == DEEPEST:
-            raise UserError(f"{where}: {printable(above[:LONGEST_SHOWN])} is nested too deep for a configuration.")
-        children = value.items() if isinstance(value, dict) else enumerate(value)
-        left += [(f"{above}.{name}" if above else str(name), child, depth + 1) for name, child in children]

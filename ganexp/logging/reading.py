@@ -4,19 +4,17 @@ import functools
 import json
 import os
 import stat
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TextIO
 
-from ganexp.documents import refuse_outside
+from ganexp.documents import DEEPEST, leaves, refuse_outside
 from ganexp.facts import UserError
 from ganexp.instruments.scalar import Scalar
 from ganexp.logging.keys import known
 from ganexp.logging.layout import SAVED, RunFolder
-
-DEEPEST = 32
-"""A document that is nested deeper counts as broken: no configuration is so deep, and Python's stack is limited."""
 
 
 @dataclass
@@ -63,7 +61,7 @@ class RecordedRun:
     @property
     def overrides(self) -> dict[str, str]:
         """The overrides of a job of a sweep, known even if it was skipped."""
-        return dict(one.lstrip("+").split("=", 1) for one in self.summary.get("overrides", []) if "=" in one)
+        return dict(override.lstrip("+").split("=", 1) for override in self.summary.get("overrides", []) if "=" in override)
 
     @property
     def error(self) -> str:
@@ -99,15 +97,11 @@ def is_saved(folder: Path) -> bool:
 
 
 def checkpoint_at(place: Path) -> Path:
-    """Return the checkpoint that a path refers to, whether or not it exists: a file, or the last one of a run.
-
-    Raises:
-        UserError: The folder holds runs, and is not a run itself.
-    """
+    """Return the checkpoint that a path refers to, existing or not: a file, or the last one of a run; refuse a sweep."""
     if not place.is_dir():
         return place
     last = RunFolder(place).last
-    jobs = [] if last.exists() or is_run(place) else [one for one in find(place) if RunFolder(one).last.exists()]
+    jobs = [] if last.exists() or is_run(place) else [job for job in find(place) if RunFolder(job).last.exists()]
     if jobs:
         raise UserError(f"{place} is a sweep of {len(jobs)} runs: name one of them, such as {jobs[0]}")
     return last
@@ -194,8 +188,10 @@ def _parsed(path: Path) -> dict[str, Any]:
             values = None
     if not isinstance(values, dict):
         raise ValueError("it does not hold a dictionary")
-    if any(depth > DEEPEST for depth in _depths(values)):
-        raise ValueError(f"it is nested more than {DEEPEST} deep")
+    try:
+        deque(leaves(values), maxlen=0)
+    except ValueError:
+        raise ValueError(f"it is nested more than {DEEPEST} deep") from None
     return values
 
 
@@ -204,16 +200,6 @@ def _opened(path: Path, errors: str = "strict") -> TextIO:
     if not stat.S_ISREG(path.stat().st_mode):
         raise OSError(0, "it is not a file")
     return path.open(encoding="utf-8", errors=errors)
-
-
-def _depths(value: object) -> Iterator[int]:
-    """Yield how deep each container lies, without recursion."""
-    left = [(value, 1)]
-    while left:
-        part, depth = left.pop()
-        if isinstance(part, (dict, list)):
-            yield depth
-            left += [(child, depth + 1) for child in (part.values() if isinstance(part, dict) else part)]
 
 
 def _is_number(value: object) -> bool:
@@ -230,7 +216,7 @@ def _is_text(value: object) -> bool:
 
 
 def _is_texts(value: object) -> bool:
-    return isinstance(value, list) and all(isinstance(one, str) for one in value)
+    return isinstance(value, list) and all(isinstance(item, str) for item in value)
 
 
 SUMMARY: dict[str, Callable[[object], bool]] = {
