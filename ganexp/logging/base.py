@@ -63,11 +63,11 @@ class RunDescription:
     Args:
         folder: The run folder, which exists.
         name: Its data, loss, strategy and seed.
-        label: What tells it from the other runs of its sweep; empty if there is none.
+        label: Its name among the runs of its sweep; empty if there is none.
         group: The name of its sweep; empty if there is none.
         config: The whole configuration and where the run comes from, as plain values.
         measures: What its parts measure, by key of the rows.
-        before: What the folder held when the run was resumed: the rows that loggers have been given already.
+        before: The content of the folder when the run was resumed: the rows that loggers have been given already.
     """
 
     folder: Path
@@ -88,11 +88,7 @@ class Logger:
     """
 
     def check(self, run: Facts) -> None:
-        """Refuse a run that the logger could not begin, before the run has a folder. Called in every process.
-
-        Raises:
-            Misfit: The logger could not begin.
-        """
+        """Refuse, by a `Misfit`, a run that cannot be logged, before the run has a folder. Called in every process."""
 
     def open(self, run: RunDescription) -> None:
         """Open the logger, in the main process. Called once, before the first row, if the run has a folder.

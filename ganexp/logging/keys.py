@@ -45,7 +45,7 @@ def eigenvalues_in(row: Mapping[str, Any]) -> list[complex]:
     """Return the eigenvalues of a row that has the spectrum, with the complex conjugates that rows leave out."""
     numbers = [key.rpartition("_")[2] for key in row if key.startswith("dynamics/real_")]
     upper = [complex(row[f"dynamics/real_{n}"], row[f"dynamics/imag_{n}"]) for n in numbers]
-    return [*upper, *(one.conjugate() for one in upper if one.imag)]
+    return [*upper, *(eigenvalue.conjugate() for eigenvalue in upper if eigenvalue.imag)]
 
 
 COST = {

@@ -47,8 +47,8 @@ class RunFolder:
     @property
     def numbered(self) -> list[Path]:
         """The numbered checkpoints that exist, by iteration."""
-        found = self.checkpoints.glob("iteration_*.pt")
-        return sorted(one for one in found if one.stem.removeprefix("iteration_").isdecimal())  # not a person's own copies
+        paths = self.checkpoints.glob("iteration_*.pt")
+        return sorted(path for path in paths if path.stem.removeprefix("iteration_").isdecimal())  # not a person's own copies
 
     @property
     def results(self) -> list[Path]:

@@ -18,11 +18,7 @@ class FolderLocked(OSError):
 
 
 def refuse_used(folder: Path) -> None:
-    """Refuse a folder that holds a run, or files of its names, so that no two runs are mixed and nothing is overwritten.
-
-    Raises:
-        UserError: It does.
-    """
+    """Refuse a folder that holds a run, or files of its names, so that no two runs are mixed and nothing is overwritten."""
     if os.path.lexists(RunFolder(folder).rows):
         raise UserError(f"{folder} holds a run already: choose another folder, as by hydra.run.dir=….")
     run = RunFolder(folder)

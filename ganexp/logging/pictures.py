@@ -60,14 +60,14 @@ def beside_each_other(*images: Tensor) -> np.ndarray:
 
     Smaller images are enlarged to the largest, pixel by pixel, and grey ones are repeated for each channel.
     """
-    channels = max(3 if one.shape[1] == 3 else 1 for one in images)
-    height, width = (max(one.shape[side] for one in images) for side in (2, 3))
+    channels = max(3 if batch.shape[1] == 3 else 1 for batch in images)
+    height, width = (max(batch.shape[side] for batch in images) for side in (2, 3))
     alike = []
-    for one in images:
-        shown = one if one.shape[1] == channels else one[:, :1].expand(-1, channels, -1, -1)
+    for batch in images:
+        shown = batch if batch.shape[1] == channels else batch[:, :1].expand(-1, channels, -1, -1)
         alike.append(interpolate(shown.float(), (height, width)) if shown.shape[2:] != (height, width) else shown.float())
     gap = torch.ones_like(alike[0])[..., :GAP]
-    groups = torch.cat([torch.cat([one, gap], 3) for one in alike[:-1]] + [alike[-1]], 3)
+    groups = torch.cat([torch.cat([batch, gap], 3) for batch in alike[:-1]] + [alike[-1]], 3)
     return image_grid(pad(groups, (0, WIDER), value=1.0), columns=4)
 
 
@@ -86,10 +86,10 @@ def translations(source: Tensor, output: Tensor, target: Tensor | None = None, *
     return beside_each_other(source, output) if target is None else beside_each_other(source, output, target)
 
 
-def beside_the_nearest(samples: Tensor, found: Tensor) -> np.ndarray:
+def beside_the_nearest(samples: Tensor, nearest: Tensor) -> np.ndarray:
     """Draw one row per sample `(N, …)`: from left to right the sample, a gap, and the real images nearest to it `(N, k, …)`."""
-    first = samples[:, None].to(found)
-    return image_grid(torch.cat([first, torch.ones_like(first), found], 1).flatten(0, 1), columns=2 + found.shape[1])
+    first = samples[:, None].to(nearest)
+    return image_grid(torch.cat([first, torch.ones_like(first), nearest], 1).flatten(0, 1), columns=2 + nearest.shape[1])
 
 
 def scatter(real: Tensor | None, fake: Tensor, *, within: Tensor | None = None) -> np.ndarray:
@@ -108,8 +108,8 @@ def scatter(real: Tensor | None, fake: Tensor, *, within: Tensor | None = None) 
 def spectrum(eigenvalues: Sequence[complex]) -> np.ndarray:
     """Draw eigenvalues of a game's Jacobian in the complex plane; those left of the line are directions that repel."""
     canvas, axes, points = _plane()
-    points.set_offsets([(one.real, one.imag) for one in eigenvalues])
-    return _drawn(canvas, axes, reach=1.1 * max(max(abs(one) for one in eigenvalues), 1e-12))
+    points.set_offsets([(eigenvalue.real, eigenvalue.imag) for eigenvalue in eigenvalues])
+    return _drawn(canvas, axes, reach=1.1 * max(max(abs(eigenvalue) for eigenvalue in eigenvalues), 1e-12))
 
 
 @functools.cache

@@ -51,7 +51,7 @@ class TensorBoardLogger(Logger):
         from torch.utils.tensorboard import summary
 
         text = json.dumps(run.config, indent=2, default=str).replace("\n", "\n    ")
-        self._add(summary.text("configuration", f"    {text}"))  # indented: in Markdown, text that is shown as it is
+        self._put(summary=summary.text("configuration", f"    {text}"))  # indented: in Markdown, text that is shown as it is
         self._holds_rows = bool(run.before and run.before.rows)
         for row in missing:
             self.write(with_pictures(row, run.folder))
@@ -79,30 +79,25 @@ class TensorBoardLogger(Logger):
         summary["paths"]["TensorBoard"] = f"tensorboard --logdir {shlex.quote(str(self._shown))}"
 
     def _begin(self, purge_step: int | None = None) -> None:
-        """Begin an event file. `SummaryWriter` would write it in a thread, which prints a traceback if it cannot."""
-        from tensorboard.compat.proto.event_pb2 import Event, SessionLog  # an optional package
+        """Begin an event file. `SummaryWriter` would write it in a thread, which prints a traceback when the disk is full."""
+        from tensorboard.compat.proto.event_pb2 import SessionLog  # an optional package
 
         self.place.mkdir(parents=True, exist_ok=True)
         name = f"events.out.tfevents.{time.time():.6f}.{os.getpid()}"  # TensorBoard reads files in the order of their names
         self._file = (self.place / name).open("xb")
-        self._put(Event(file_version="brain.Event:2"))
+        self._put(file_version="brain.Event:2")
         if purge_step is not None:
-            self._put(Event(step=purge_step, session_log=SessionLog(status=SessionLog.START)))
+            self._put(step=purge_step, session_log=SessionLog(status=SessionLog.START))
 
     def _close(self) -> None:
         with suppress(OSError):  # what could not be written; the log has said so
             self._file.close()
 
-    def _add(self, summary: Any, step: float = 0) -> None:
+    def _put(self, **fields: Any) -> None:
         from tensorboard.compat.proto.event_pb2 import Event
-
-        self._put(Event(step=int(step), summary=summary))
-
-    def _put(self, event: Any) -> None:
         from tensorboard.summary.writer.record_writer import RecordWriter
 
-        event.wall_time = time.time()
-        RecordWriter(self._file).write(event.SerializeToString())
+        RecordWriter(self._file).write(Event(wall_time=time.time(), **fields).SerializeToString())
         self._file.flush()
 
     def _give_up(self, error: Exception) -> None:
@@ -112,18 +107,17 @@ class TensorBoardLogger(Logger):
     def _write(self, row: Row) -> None:
         from torch.utils.tensorboard import summary
 
-        step = row["progress/iteration"]
-        assert not isinstance(step, Picture)
-        for key, value in row.items():
-            if isinstance(value, Picture):
-                self._add(summary.image(key, value.image, dataformats="HWC"), step)
-            else:
-                self._add(summary.scalar(key, value), step)
-        eigenvalues = eigenvalues_in(row)
-        if eigenvalues:
+        pictures = {key: value.image for key, value in row.items() if isinstance(value, Picture)}
+        numbers = {key: value for key, value in row.items() if not isinstance(value, Picture)}
+        step = int(numbers["progress/iteration"])
+        for key, value in numbers.items():
+            self._put(step=step, summary=summary.scalar(key, value))
+        if eigenvalues := eigenvalues_in(row):
             from ganexp.logging.pictures import spectrum  # imports torch, which --help does not wait for
 
-            self._add(summary.image("dynamics/eigenvalues", spectrum(eigenvalues), dataformats="HWC"), step)
+            pictures["dynamics/eigenvalues"] = spectrum(eigenvalues)
+        for key, image in pictures.items():
+            self._put(step=step, summary=summary.image(key, image, dataformats="HWC"))
 
     def _missing(self, before: RecordedRun) -> list[dict[str, Any]]:
         """Return the rows of a run from the first one that its event files lack, after a kill or a full disk."""

@@ -14,10 +14,8 @@ MODES: dict[str, Mode] = {"shared": "online", "run": "online", "dryrun": "offlin
 def resolved_mode(asked: str) -> Mode:
     """Return the mode of a run: `auto` is what WANDB_MODE says, or else online if there is an account, and offline if not.
 
-    An empty variable counts as unset. Nothing is asked of a server.
-
-    Raises:
-        Misfit: W&B would refuse its settings, or the run is to go online without an account.
+    Settings that W&B refuses, and `online` without an account, are a Misfit. An empty variable counts as unset. No server is
+    asked.
     """
     for name in [name for name, value in os.environ.items() if name.startswith("WANDB_") and not value]:
         del os.environ[name]
@@ -46,5 +44,5 @@ def resolved_mode(asked: str) -> Mode:
 def _reason(error: Exception) -> str:
     """Return which setting W&B objects to and why, as one line: `mode: Input should be …`."""
     heading, *lines = [line.strip() for line in str(error).splitlines()] or [type(error).__name__]
-    said = f"{lines[0]}: {lines[1]}" if "validation error" in heading and len(lines) > 1 else heading
-    return re.sub(r" \[type=.*", "", said).rstrip(".")
+    reason = f"{lines[0]}: {lines[1]}" if "validation error" in heading and len(lines) > 1 else heading
+    return re.sub(r" \[type=.*", "", reason).rstrip(".")

@@ -41,9 +41,6 @@ class WandbLogger(Logger):
         artifacts: Which checkpoint becomes an artifact of the run when it ends, however it ends: its last, or the one with the
             best `keep_best`. Offline, the artifact is kept on the local disk, and uploaded with the rest.
         timeout_s: Patience at the start; at the end, for the last rows and the artifact, four times as much.
-
-    Raises:
-        ValueError: W&B does not accept the project or the tags.
     """
 
     @checked
