@@ -35,7 +35,7 @@ def card(
     """
     settings, origin = trained.origin.settings, trained.origin
     parts = {group: _name(settings[group]) for group in GROUPS if settings.get(group) and isinstance(settings[group], dict)}
-    told = {key: settings[key] for key in SETTINGS if key in settings}
+    chosen = {key: settings[key] for key in SETTINGS if key in settings}
     more = ", …" if len(origin.class_names) > MOST_NAMES else ""
     named = {"classes": ", ".join(origin.class_names[:MOST_NAMES]) + more} if origin.class_names else {}
     given = "×".join(map(str, trained.source_shape))
@@ -71,7 +71,7 @@ def card(
         "",
         "## Training",
         "",
-        *_table("setting", {**parts, **told, **named}),
+        *_table("setting", {**parts, **chosen, **named}),
         "",
         f"Everything else is in `generator.json`. Last figures, at iteration {origin.iterations:,}:",
         "",

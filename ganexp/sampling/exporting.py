@@ -61,8 +61,8 @@ def export(trained: Trained, form: str, path: Path) -> float:
     except UserError:
         raise
     except Exception as error:  # what exporters raise for a foreign network has no common type
-        said = one_line(error)
-        raise UserError(f"the generator cannot be written as {form} ({type(error).__name__}: {said})") from error
+        reason = one_line(error)
+        raise UserError(f"the generator cannot be written as {form} ({type(error).__name__}: {reason})") from error
     path.parent.mkdir(parents=True, exist_ok=True)
     with atomic_write(path) as file:
         file.write(content)
@@ -92,10 +92,10 @@ def _largest_difference(trained: Trained, exported: Network) -> tuple[float, flo
         conditions = _arguments(trained, range(EXAMPLES, EXAMPLES + size))
         with torch.no_grad():
             wanted = trained.network(*conditions)
-            made = exported(*conditions)
-        if made.shape != wanted.shape:
-            raise UserError(f"it makes samples of shape {tuple(made.shape)} where the generator's are {tuple(wanted.shape)}")
-        off.append((made - wanted).abs().max())
+            output = exported(*conditions)
+        if output.shape != wanted.shape:
+            raise UserError(f"it makes samples of shape {tuple(output.shape)} where the generator's are {tuple(wanted.shape)}")
+        off.append((output - wanted).abs().max())
         scale.append(wanted.abs().max())
     return float(torch.stack(off).max()), float(torch.stack(scale).max())  # NaN if one of them is
 
@@ -159,10 +159,10 @@ def _read_onnx(content: bytes) -> Network:
     import onnxruntime
 
     session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
-    names = [one.name for one in session.get_inputs()]
+    names = [argument.name for argument in session.get_inputs()]
 
     def run(*conditions: Tensor) -> Tensor:
-        fed = dict(zip(names, (one.cpu().numpy() for one in conditions), strict=True))
+        fed = dict(zip(names, (condition.cpu().numpy() for condition in conditions), strict=True))
         return torch.from_numpy(session.run(None, fed)[0]).to(conditions[0].device)
 
     return run

@@ -65,13 +65,9 @@ class Series:
         return {"generator": self.trained.digest, "seed": self._seed, **self._told, **self._of.how}
 
     def refuse(self, indices: Sequence[int]) -> None:
-        """Generate the first and the last sample, so that errors come before a folder is claimed.
-
-        Raises:
-            UserError: As in `Trained.sample`.
-        """
+        """Generate the first and the last sample, so that errors come before a folder is claimed."""
         if ends := [*indices[:1], *indices[-1:]]:
-            self._made(ends)
+            self._generate(ends)
 
     def batches(self, indices: Sequence[int], *, shared: bool = False) -> Iterator[tuple[Sequence[int], np.ndarray, list[int]]]:
         """Yield indices, their samples and their classes: images `(B, H, W, C)`, uint8, points `(B, 2)` as they are.
@@ -80,17 +76,17 @@ class Series:
         """
         first, step = (self.processes.rank, self.processes.count) if shared else (0, 1)
         for part in itertools.islice(in_batches(indices, self.batch_size), first, None, step):
-            yield part, *self._made(part)
+            yield part, *self._generate(part)
             self._advance(len(part))
 
     def gathered(self, indices: Sequence[int]) -> Iterator[tuple[np.ndarray, list[int]]]:
         """Yield samples and their classes in the process that writes, batch by batch, whichever process generated them."""
         parts = [*in_batches(indices, self.batch_size)]
-        for part, made in zip(parts, self.processes.each(self._made, parts), strict=self.processes.is_main):
-            yield made
+        for part, samples in zip(parts, self.processes.each(self._generate, parts), strict=self.processes.is_main):
+            yield samples
             self._advance(len(part))
 
-    def _made(self, part: Sequence[int]) -> tuple[np.ndarray, list[int]]:
+    def _generate(self, part: Sequence[int]) -> tuple[np.ndarray, list[int]]:
         z = self._of.latents(part, self._seed, **self._how)
         return pixels(self._of.pictures(self._of.generate(z, self._seed))), z.conditions[0].tolist() if z.conditions else []
 
@@ -103,12 +99,7 @@ def pixels(samples: Tensor) -> np.ndarray:
 
 
 def write_pngs(series: Series, indices: Sequence[int], folder: Path, *, overwrite: bool = False) -> int:
-    """Write `<index>.png` for each index that is not there yet, and return how many were written.
-
-    Raises:
-        UserError: The samples are not pictures, or something else is in the folder.
-        OSError: The file cannot be written.
-    """
+    """Write `<index>.png` for each index that is not there yet, and return how many were written."""
     _refuse_what_is_no_picture(series.trained)
 
     def missing() -> list[int]:
@@ -128,10 +119,6 @@ def write_shards(series: Series, indices: range, folder: Path, *, shard_size: in
     """Write `samples-<number>.tar` shards as WebDataset reads them: `<index>.png`, and its class as `<index>.cls`.
 
     A shard is written whole or not at all, and existing ones are kept. Returns how many were written.
-
-    Raises:
-        UserError: The samples are not pictures, or something else is in the folder.
-        OSError: The file cannot be written.
     """
     if shard_size < 1:
         raise UserError(f"a shard should have 1 or more samples, not {shard_size}")
@@ -157,12 +144,7 @@ def write_shards(series: Series, indices: range, folder: Path, *, shard_size: in
 
 
 def write_npz(series: Series, indices: Sequence[int], path: Path, *, overwrite: bool = False) -> None:
-    """Write one `.npz` file: `arr_0` `(N, H, W, C)`, uint8, or points as floats; and `arr_1`, their classes, if they have any.
-
-    Raises:
-        UserError: The file is there already.
-        OSError: The file cannot be written.
-    """
+    """Write one `.npz` file: `arr_0` `(N, H, W, C)`, uint8, or points as floats; and `arr_1`, their classes, if any."""
     series.processes.first(lambda: _refuse_taken(path, overwrite))
     if not series.processes.is_main:
         for _ in series.gathered(indices):  # yields nothing here, but this process does its share
@@ -206,7 +188,7 @@ def _claim(folder: Path, described: dict[str, Any], overwrite: bool) -> None:
     there = read_document(folder / DOCUMENT)
     if not overwrite and there != json.loads(json.dumps(described)) and folder.exists() and any(folder.iterdir()):
         differing = [key for key, value in described.items() if there.get(key) != value]
-        others = "other samples" + f" (not the same {', '.join(one.replace('_', ' ') for one in differing)})" * bool(differing)
+        others = "other samples" + f" (not the same {', '.join(key.replace('_', ' ') for key in differing)})" * bool(differing)
         other = others if there else "something else"
         raise UserError(f"{folder} holds {other}: add --overwrite to write there, or name another place with --output")
     folder.mkdir(parents=True, exist_ok=True)

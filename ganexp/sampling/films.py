@@ -91,9 +91,6 @@ def frames_of(
         truncation: As in `Trained.sample`.
         closed: Whether the walk ends where it began, so that it can be shown in a loop.
         enlarge: The width and height, in pixels, at which each pixel of a sample is shown.
-
-    Raises:
-        UserError: There are too few stops or frames.
     """
     if frames < 1:
         raise UserError(f"there should be 1 or more frames from one sample to the next, not {frames}")
@@ -110,7 +107,7 @@ def frames_of(
         passed = trained.generate(points, seed)  # so that all frames have the same axes
         return (scatter(None, some, within=passed) for some in samples)
     squarish = math.ceil(tiles**0.5)
-    columns = next((one for one in range(squarish, 9) if tiles % one == 0), squarish)
+    columns = next((count for count in range(squarish, 9) if tiles % count == 0), squarish)
     larger = (some.repeat_interleave(enlarge, -1).repeat_interleave(enlarge, -2) for some in samples)
     return (image_grid(some, columns=columns) for some in larger)
 
@@ -119,10 +116,6 @@ def write_film(frames: Iterable[np.ndarray], path: Path, *, per_second: int = 20
     """Write a `.gif`, which is shown in a loop, or an `.mp4`, which needs PyAV.
 
     One frame of an `.mp4` is in memory at a time; of a `.gif` all are, at one byte per pixel.
-
-    Raises:
-        UserError: The suffix is neither, PyAV is not installed, or the speed is out of range.
-        OSError: The file cannot be written.
     """
     writers = {".gif": _write_gif, ".mp4": _write_mp4}
     if path.suffix not in writers:

@@ -29,16 +29,7 @@ class Scored(Trained):
     """
 
     def __init__(self, trained: Trained, discriminator: nn.Module) -> None:
-        super().__init__(
-            trained.network,
-            latent_dim=trained.latent_dim,
-            prior=trained.prior,
-            shape=trained.shape,
-            classes=trained.classes,
-            device=trained.device,
-            dtype=trained.dtype,
-            origin=trained.origin,
-        )
+        super().__init__(trained.network, **trained.given())
         self.discriminator = discriminator.to(trained.device, trained.dtype).requires_grad_(False).eval()
 
     @property
@@ -47,11 +38,7 @@ class Scored(Trained):
         return {"discriminator": weights_digest(self.discriminator.state_dict())}
 
     def under(self, truncation: float | None) -> tuple[Trained, None]:
-        """Return the generator as it is.
-
-        Raises:
-            UserError: There is a truncation.
-        """
+        """Return the generator as it is, and refuse a truncation."""
         if truncation is not None:
             raise UserError("truncation does not go with a method of sampling, which weighs the whole prior: leave it out")
         return self, None
@@ -59,11 +46,7 @@ class Scored(Trained):
     def latents(
         self, indices: Sequence[int], seed: int = 0, *, label: int | str | None = None, truncation: float | None = None
     ) -> Batch:
-        """Return the latents of indices, chosen batch by batch.
-
-        Raises:
-            UserError: As in `Trained.latents`; or there is a truncation, or scores are not finite.
-        """
+        """Return the latents of indices, chosen batch by batch."""
         self.under(truncation)
         parts = []
         for some in in_batches(indices):
@@ -76,11 +59,7 @@ class Scored(Trained):
         raise NotImplementedError
 
     def scores(self, z: Tensor, labels: tuple[Tensor, ...]) -> Tensor:
-        """Return D's scores `(N,)` of the samples that latents `(N, latent_dim)` give.
-
-        Raises:
-            UserError: They are not finite.
-        """
+        """Return D's scores `(N,)` of the samples of latents `(N, latent_dim)`; refuse scores that are not finite."""
         scored = self.discriminator(self.network(z, *labels), *labels)
         if not scored.isfinite().all():
             raise UserError("the discriminator's scores are not finite: take an earlier checkpoint")
@@ -98,9 +77,6 @@ class Langevin(Scored):
         trained, discriminator: As in `Scored`.
         steps: How many steps.
         step_size: ε.
-
-    Raises:
-        UserError: Latents are not normal.
     """
 
     @checked
@@ -147,16 +123,13 @@ class Rejection(Scored):
     keeps more samples and corrects less. Each index has candidates of its own, and takes the first that is kept.
 
     Departures: the pilot fixes M and γ, so that a sample does not depend on what was drawn before; the paper raises M as it
-    goes, and has a γ for each batch. A score above M is treated as M.
+    goes, and has a γ for each batch. A score above M counts as M.
 
     Args:
         trained, discriminator: As in `Scored`.
         percentile: The percentile of F, from 0 to 100; None means γ = 0.
         pilot: How many samples M and γ are taken from.
         most: After how many candidates an index is given up.
-
-    Raises:
-        UserError: Scores are not finite.
     """
 
     @checked
@@ -171,13 +144,13 @@ class Rejection(Scored):
     ) -> None:
         super().__init__(trained, discriminator)
         self.percentile, self.pilot, self.most = percentile, pilot, most
-        found = []
+        pilot_scores = []
         with undisturbed(self.device), torch.no_grad():  # networks may draw noise of their own
             for indices in in_batches(range(pilot)):
                 streams = [stream(0, "pilot", index=index) for index in indices]
                 z = torch.stack([one_latent(rng, self.latent_dim, self.prior) for rng in streams])
-                found.append(self.scores(z.to(self.device, self.dtype), self.labels(indices)).double())
-        scores = torch.cat(found)
+                pilot_scores.append(self.scores(z.to(self.device, self.dtype), self.labels(indices)).double())
+        scores = torch.cat(pilot_scores)
         self.largest = float(scores.max())
         self.gamma = 0.0
         if percentile is not None:
@@ -194,11 +167,7 @@ class Rejection(Scored):
         return below - torch.log(-torch.expm1(below - EPSILON))
 
     def chosen(self, indices: Sequence[int], seed: int, labels: tuple[Tensor, ...]) -> Tensor:
-        """Return the first kept candidate of each index.
-
-        Raises:
-            UserError: An index keeps none of `most` candidates.
-        """
+        """Return the first kept candidate of each index."""
         latents(indices, self.latent_dim, self.prior, seed=seed)  # refuses seeds and indices out of range
         streams = [stream(seed, "candidates", index=index) for index in indices]
         kept = torch.empty(len(indices), self.latent_dim, dtype=torch.float64)
@@ -218,7 +187,9 @@ class Rejection(Scored):
             of = torch.tensor(left).repeat_interleave(each)
             candidates = torch.stack(z)
             with torch.no_grad():
-                scores = self.scores(candidates.to(self.device, self.dtype), tuple(one[of] for one in labels)).double().cpu()
+                scores = (
+                    self.scores(candidates.to(self.device, self.dtype), tuple(label[of] for label in labels)).double().cpu()
+                )
             keep = (torch.stack(luck) < torch.sigmoid(self._margin(scores) - self.gamma)).view(-1, each)
             first, candidates = keep.int().argmax(1), candidates.view(len(left), each, -1)
             for row, place in enumerate(left):

@@ -29,9 +29,6 @@ def pulled(place: str, *, discriminator: bool = False) -> Path:
 
     Only the settings and the weights of one network, G or D, are fetched. Without a connection, what was fetched before is
     used.
-
-    Raises:
-        UserError: There is no such repository, it holds no generator, or it cannot be reached and was never fetched.
     """
     repo, _, revision = place.removeprefix(SCHEME).partition("@")
     with _asking(place) as api:
@@ -100,10 +97,10 @@ def _asking(place: str) -> "Iterator[HfApi]":
         if isinstance(error, OSError) and error.errno and error.filename:  # a full disk
             raise
         cause = error.__cause__ or error if type(error) is RuntimeError else error  # which says only that a file failed
-        said = one_line(cause)
-        if UNREACHABLE & {one.__name__ for one in type(cause).__mro__}:
+        reason = one_line(cause)
+        if UNREACHABLE & {kind.__name__ for kind in type(cause).__mro__}:
             raise UserError(
-                f"{place}: the hub cannot be reached ({said}): connect to the internet, or set HF_ENDPOINT"
+                f"{place}: the hub cannot be reached ({reason}): connect to the internet, or set HF_ENDPOINT"
             ) from None
-        remedy = ": log in by hf auth login or HF_TOKEN" if "401" in said or "403" in said else ""
-        raise UserError(f"{place}: the hub refuses it ({type(cause).__name__}: {said}){remedy}") from None
+        remedy = ": log in by hf auth login or HF_TOKEN" if "401" in reason or "403" in reason else ""
+        raise UserError(f"{place}: the hub refuses it ({type(cause).__name__}: {reason}){remedy}") from None

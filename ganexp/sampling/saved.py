@@ -76,8 +76,8 @@ def save(
             drawn = classes_in_rows(samples, trained.classes) if few else image_grid(samples)
             Image.fromarray(drawn).save(file, "PNG")
     with atomic_write(folder / CARD) as file:
-        told = card(trained, PICTURE if pictured else None, discriminator=bool(further), place=place, licence=licence)
-        file.write(told.encode())
+        text = card(trained, PICTURE if pictured else None, discriminator=bool(further), place=place, licence=licence)
+        file.write(text.encode())
     write_document(folder / DOCUMENT, _described(trained, weights) | further)
     return folder
 
@@ -95,10 +95,6 @@ def read(folder: Path, *, discriminator: bool = False) -> tuple[dict[str, Any], 
     Nothing in either file is executed, or trusted to fit.
 
     Of the JSON's `settings`, `shape`, `classes`, `class_names`, `iterations` and `figures`, only the types are checked.
-
-    Raises:
-        UserError: A file is missing or broken, the weights are not those that the JSON was written with, or there is no
-            discriminator.
     """
     path = folder / DOCUMENT
     document = read_document(path)
@@ -115,8 +111,8 @@ def read(folder: Path, *, discriminator: bool = False) -> tuple[dict[str, Any], 
     except FileNotFoundError:
         raise UserError(f"{path} is missing: get the folder again, with a connection if it is from the hub") from None
     except Exception as error:  # what a broken file makes safetensors raise has no common type
-        said = one_line(error)
-        raise UserError(f"{path} cannot be read ({type(error).__name__}: {said})") from None
+        reason = one_line(error)
+        raise UserError(f"{path} cannot be read ({type(error).__name__}: {reason})") from None
     if weights_digest(weights) != digest:
         raise UserError(f"{path} is not what {DOCUMENT} was written with; get both files again")
     return document, weights
@@ -129,7 +125,7 @@ def _described(trained: Trained, weights: dict[str, Tensor]) -> dict[str, Any]:
         "weights": weights_digest(weights),
         "shape": list(trained.shape),
         "source_shape": list(trained.source_shape),
-        "source_ranges": [one and [*one] for one in trained.source_ranges],
+        "source_ranges": [levels and [*levels] for levels in trained.source_ranges],
         "classes": trained.classes,
         "class_names": list(trained.origin.class_names),
         "iterations": trained.origin.iterations,

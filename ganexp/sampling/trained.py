@@ -87,6 +87,11 @@ class Trained(nn.Module):
         self.picture_shape = self.shape
         """Shape of one of `pictures`."""
 
+    def given(self) -> dict[str, Any]:
+        """Return the arguments that a generator of the same samples, from other latents, is made with."""
+        names = ("latent_dim", "prior", "shape", "classes", "device", "dtype", "origin")
+        return {name: getattr(self, name) for name in names}
+
     def pictures(self, samples: Tensor) -> Tensor:
         """Return what is shown of samples: themselves, or what `decode` makes of them."""
         return samples if self.decode is None else self.decode(samples)
@@ -151,27 +156,15 @@ class Trained(nn.Module):
         return bool(getattr(self.network, "two_way", False))
 
     def one_way(self, direction: str) -> "Trained":
-        """Return one of two translators: `a_to_b`, which is G, or `b_to_a`, F; it is called on images, `(B, C, H, W)`.
-
-        Raises:
-            UserError: It has one direction, or not this one.
-        """
+        """Return one of two translators: `a_to_b`, which is G, or `b_to_a`, F; it is called on images, `(B, C, H, W)`."""
         if not self.is_two_way:
             raise UserError("the generator has one direction: call it as it is")
         if direction not in DIRECTIONS:
             raise UserError(f"direction should be {' or '.join(DIRECTIONS)}, not {direction}")
-        one = (self.source_shape[0] // 2, *self.source_shape[1:])
-        return Trained(
-            getattr(self.network, direction),
-            latent_dim=self.latent_dim,
-            prior=self.prior,
-            shape=one,
-            device=self.device,
-            dtype=self.dtype,
-            origin=self.origin,
-            source_shape=one,
-            source_ranges=self.source_ranges[DIRECTIONS.index(direction) :][:1],
-        )
+        shape = (self.source_shape[0] // 2, *self.source_shape[1:])
+        ranges = self.source_ranges[DIRECTIONS.index(direction) :][:1]
+        given = self.given() | {"shape": shape, "source_shape": shape, "source_ranges": ranges}
+        return Trained(getattr(self.network, direction), **given)
 
     @property
     def sides_divisible_by(self) -> int:
@@ -195,9 +188,6 @@ class Trained(nn.Module):
 
         Args:
             psi: ψ: 1 changes nothing, 0 leaves the one image of w̄.
-
-        Raises:
-            UserError: The generator has no styles, or ψ is not finite.
         """
         if not self.has_styles:
             raise UserError("the generator has no styles: leave truncation out, and truncate the latents it is given")
@@ -223,11 +213,7 @@ class Trained(nn.Module):
     def latents(
         self, indices: Sequence[int], seed: int = 0, *, label: int | str | None = None, truncation: float | None = None
     ) -> Batch:
-        """Return the latents of indices, `(N, latent_dim)`, with the class of each if the generator is conditional.
-
-        Raises:
-            UserError: As in `sample`; or there is a truncation, and it is styles that are truncated.
-        """
+        """Return the latents of indices, `(N, latent_dim)`, with the class of each if the generator is conditional."""
         if self.source_shape:
             raise UserError("the generator is a translator, and has no latents: call it on sources, G(sources)")
         if truncation is not None and self.has_styles:
@@ -236,22 +222,14 @@ class Trained(nn.Module):
         return Batch(values.to(self.device, self.dtype), self.labels(indices, label))
 
     def labels(self, indices: Sequence[int], label: int | str | None = None) -> tuple[Tensor, ...]:
-        """Return what the samples of indices are conditioned on: the class of each, `(N,)`, or nothing.
-
-        Raises:
-            UserError: The generator has no such class.
-        """
+        """Return what the samples of indices are conditioned on: the class of each, `(N,)`, or nothing."""
         chosen = self.number_of(label)
         if not self.classes:
             return ()
         return (torch.tensor([index % self.classes if chosen is None else chosen for index in indices], device=self.device),)
 
     def number_of(self, label: int | str | None) -> int | None:
-        """Return the number of a class, counted from 0, that is given by its number or its name; None for none.
-
-        Raises:
-            UserError: The generator has no such class.
-        """
+        """Return the number of a class, counted from 0, that is given by its number or its name; None for none."""
         if label is None:
             return None
         shown, names = printable(label), self.origin.class_names
@@ -269,16 +247,12 @@ class Trained(nn.Module):
         return number
 
     def generate(self, z: Batch, seed: int = 0) -> Tensor:
-        """Generate one sample per latent, `(N, …)`, moving no random stream.
-
-        Raises:
-            UserError: The samples are not finite.
-        """
+        """Generate one sample per latent, `(N, …)`, all of them finite, without advancing a global random stream."""
         with torch.no_grad(), undisturbed(self.device, seed):  # for generators that draw noise of their own
-            made = self(z.values, *z.conditions)
-        if not made.isfinite().all():
+            samples = self(z.values, *z.conditions)
+        if not samples.isfinite().all():
             raise UserError("the generator makes samples that are not finite: take an earlier checkpoint")
-        return made
+        return samples
 
     @property
     def how(self) -> dict[str, Any]:
@@ -300,16 +274,7 @@ class Truncated(Trained):
     """
 
     def __init__(self, trained: Trained, psi: float) -> None:
-        super().__init__(
-            TowardsMean(trained.network, trained.mean_style, psi),
-            latent_dim=trained.latent_dim,
-            prior=trained.prior,
-            shape=trained.shape,
-            classes=trained.classes,
-            device=trained.device,
-            dtype=trained.dtype,
-            origin=trained.origin,
-        )
+        super().__init__(TowardsMean(trained.network, trained.mean_style, psi), **trained.given())
         self.decode, self.picture_shape = trained.decode, trained.picture_shape
 
     @property
@@ -348,9 +313,6 @@ def latents(indices: Iterable[int], latent_dim: int, prior: str, *, seed: int, t
         seed: Tells one series of latents from another.
         truncation: Draw again each coordinate whose absolute value exceeds this bound (the truncation trick of BigGAN: Brock,
             Donahue & Simonyan 2019, section 3.1). Only for a normal prior.
-
-    Raises:
-        UserError: The seed, an index or the truncation is out of range, or the prior cannot be truncated.
     """
     if truncation is not None and prior != "normal":
         raise UserError(f"truncation is for normal latents, and these are {prior}: leave it out")
@@ -375,11 +337,7 @@ def one_latent(rng: torch.Generator, latent_dim: int, prior: str, truncation: fl
 
 
 def in_batches(indices: Sequence[int], batch_size: int = AT_ONCE) -> Iterator[Sequence[int]]:
-    """Split indices into batches, the last of which may be smaller.
-
-    Raises:
-        UserError: The batch size is not positive.
-    """
+    """Split indices into batches, the last of which may be smaller."""
     if batch_size < 1:
         raise UserError(f"the batch size should be 1 or more, not {batch_size}")
     for start in range(0, len(indices), batch_size):
@@ -391,8 +349,8 @@ def weights_digest(weights: Mapping[str, Tensor]) -> str:
 
     Exported files are checked against it, so its bytes stay; features have `evaluation.features.features_checksum`.
     """
-    told = hashlib.sha256()
+    content = hashlib.sha256()
     for name, tensor in sorted(weights.items()):
-        told.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
-        told.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
-    return told.hexdigest()
+        content.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+        content.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
+    return content.hexdigest()

@@ -1,4 +1,4 @@
-"""Translates image files: each is given to a translator as a source, in its own size, and what it makes is written."""
+"""Translates image files, each in its own size, and writes the results."""
 
 import errno
 import itertools
@@ -28,10 +28,10 @@ OF_THE_NAME = (errno.ENAMETOOLONG, errno.EILSEQ, errno.EINVAL, errno.EISDIR, err
 def refuse_place(pictures: Pictures, folder: Path) -> None:
     """Refuse a folder for results before anything is written there.
 
-    Raises:
-        UserError: A picture lies in it, a result would be written through a link in it, or where another one needs a folder.
+    The folder may contain no source, no link through which a result would be written, and no result where another one needs a
+    folder.
     """
-    own, parents = Path(os.path.realpath(folder)), {one for name in pictures.files for one in name.parents}
+    own, parents = Path(os.path.realpath(folder)), {parent for name in pictures.files for parent in name.parents}
     for name, file in pictures.files.items():
         if Path(os.path.realpath(file)).is_relative_to(own):
             raise UserError(f"{printable(file)} lies in --output {folder}: name a folder outside of the images")
@@ -53,10 +53,10 @@ def translate(
     batch_size: int = 16,
     advance: Callable[[int], object] = bool,
 ) -> tuple[int, int]:
-    """Write what a translator makes of each picture to a folder, under its name.
+    """Translate pictures, and write each result to a folder under the name of its source.
 
-    A source whose sides the network does not take is continued at the right and below by its last column and row, and what
-    belongs to them is cut off again. Pictures of one size that follow each other are a batch.
+    A source whose sides do not fit the network is padded at the right and below with its last column and row, and the padding
+    is cut off again. Consecutive pictures of one size form a batch.
 
     Args:
         trained: A translator of one direction.
@@ -67,7 +67,7 @@ def translate(
         advance: Called with how many more are done, for a progress bar.
 
     Returns:
-        How many were written, and how many of the sources were padded. `pictures.lost` says what was not, and why.
+        How many were written, and how many of the sources were padded. `pictures.lost` lists the others with the reason.
 
     Raises:
         UserError: As `refuse_place`; or the network does not take a picture of this size, or does not return images.
@@ -76,14 +76,14 @@ def translate(
     refuse_place(pictures, folder)
     remove_unfinished(folder)
     written = padded = 0
-    for _, alike in itertools.groupby(pictures, lambda one: one[1].shape):
+    for _, alike in itertools.groupby(pictures, lambda picture: picture[1].shape):
         while some := [*itertools.islice(alike, batch_size)]:
             names, sources = zip(*some, strict=True)
             source = to_range(torch.stack(sources).to(trained.device), trained.dtype)
             fitting = _padded(source, trained)
             padded += len(names) * (fitting.shape != source.shape)
-            made = _made(trained, fitting, source.shape, names, label)
-            for name, image in zip(names, pixels(made), strict=True):
+            results = _translate(trained, fitting, source.shape, names, label)
+            for name, image in zip(names, pixels(results), strict=True):
                 try:
                     _write(image, folder / name)
                     written += 1
@@ -103,25 +103,27 @@ def _padded(source: Tensor, trained: Trained) -> Tensor:
     return pad(source, (0, width - source.shape[3], 0, height - source.shape[2]), mode="replicate")
 
 
-def _made(trained: Trained, source: Tensor, shape: Sequence[int], names: Sequence[Path], label: int | str | None) -> Tensor:
-    """Translate a padded batch, and cut off what was made of the padding; `shape` is that of the batch without it."""
+def _translate(
+    trained: Trained, source: Tensor, shape: Sequence[int], names: Sequence[Path], label: int | str | None
+) -> Tensor:
+    """Translate a padded batch, and cut the padding off again; `shape` is the shape of the batch without padding."""
     try:
-        made = trained.generate(Batch(source, trained.labels(range(len(source)), label)))
+        results = trained.generate(Batch(source, trained.labels(range(len(source)), label)))
     except RuntimeError as error:
         if "memory" in str(error):  # of the machine, or of its GPU
-            said = f"there is not enough memory for {names[0]} and others like it, {len(names)} at once ({one_line(error)})"
-            raise UserError(f"{said}: lower --batch-size, or --size") from error
+            sentence = f"there is not enough memory for {names[0]} and others like it, {len(names)} at once ({one_line(error)})"
+            raise UserError(f"{sentence}: lower --batch-size, or --size") from error
         size = f"{shape[2]}×{shape[3]}"
-        said = f"{names[0]} has {size} pixels, which the network does not take ({one_line(error)})"
-        raise UserError(f"{said}: say --size {' '.join(map(str, trained.source_shape[1:]))}") from error
-    if made.dim() != 4 or made.shape[1] not in (1, 3):
+        sentence = f"{names[0]} has {size} pixels, which the network does not take ({one_line(error)})"
+        raise UserError(f"{sentence}: say --size {' '.join(map(str, trained.source_shape[1:]))}") from error
+    if results.dim() != 4 or results.shape[1] not in (1, 3):
         raise UserError(
-            f"the translator makes samples of shape {tuple(made.shape[1:])}, which are no images of 1 or 3 channels"
+            f"the translator makes samples of shape {tuple(results.shape[1:])}, which are no images of 1 or 3 channels"
         )
     height, width = (
-        own * after // before for own, after, before in zip(shape[2:], made.shape[2:], source.shape[2:], strict=True)
+        own * after // before for own, after, before in zip(shape[2:], results.shape[2:], source.shape[2:], strict=True)
     )
-    return made[..., :height, :width]
+    return results[..., :height, :width]
 
 
 def _write(image: np.ndarray, path: Path) -> None:
