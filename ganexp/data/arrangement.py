@@ -16,7 +16,7 @@ SPLITS = {
     **dict.fromkeys(("val", "valid", "validation"), VALIDATION),
     **dict.fromkeys(("test", "testing"), TEST),
 }
-"""The split of a folder, by its name in lower case."""
+"""The split that a folder holds, by its name in lower case."""
 
 
 def top_of(files: Collection[Path]) -> Path:
@@ -25,19 +25,15 @@ def top_of(files: Collection[Path]) -> Path:
 
 
 def splits_of(files: Collection[Path]) -> dict[str, Path]:
-    """Return the folder of the training images, `train`, and those of `test` and `validation` if they exist.
-
-    Raises:
-        OSError: What is for what is ambiguous.
-    """
+    """Return the folder of the training images, `train`, and those of `test` and `validation` if they exist, or refuse them."""
     top = top_of(files)
     depth = len(top.parts)
     folders = {path.parts[depth] if len(path.parts) > depth + 1 else "" for path in files}
-    found = {SPLITS[name.lower()]: top / name for name in sorted(folders) if name.lower() in SPLITS}
-    if len(found) < 2:
+    splits = {SPLITS[name.lower()]: top / name for name in sorted(folders) if name.lower() in SPLITS}
+    if len(splits) < 2:
         return {TRAIN: top}
-    if TRAIN in found and len(found) == len(folders):
-        return found
+    if TRAIN in splits and len(splits) == len(folders):
+        return splits
     named = ", ".join(printable(name) for name in sorted(folders - {""})[:10])
     raise OSError(
         f"{printable(top)} has the folders {named}{' and images beside them' if '' in folders else ''}, and which to take "
@@ -57,9 +53,6 @@ def classes_by_document(content: bytes, files: Collection[Path], folder: Path) -
 
     Returns:
         None if it is another kind of document.
-
-    Raises:
-        OSError: It is broken, or has no such class for an image.
     """
     where = printable(folder / DOCUMENT)
     try:
@@ -72,13 +65,13 @@ def classes_by_document(content: bytes, files: Collection[Path], folder: Path) -
         return []
     try:
         label_of = {str(Path(name.replace("\\", "/"))): label for name, label in dict(document["labels"]).items()}
-        found = [label_of.get(path.relative_to(folder).as_posix()) for path in files]
+        labels = [label_of.get(path.relative_to(folder).as_posix()) for path in files]
     except (TypeError, ValueError, AttributeError):
         raise OSError(f'{where} should have a list of [file, class] as its "labels"') from None
-    missing = next((path for path, label in zip(files, found, strict=True) if label is None), None)
+    missing = next((path for path, label in zip(files, labels, strict=True) if label is None), None)
     if missing is not None:
         raise OSError(f"{where} has no class for {printable(missing)}: add it, or remove the image")
-    kinds = {type(label) for label in found}
+    kinds = {type(label) for label in labels}
     if len(kinds) > 1 or not kinds <= {int, str}:
         raise OSError(f"the labels in {where} should be classes, all of them integers or all texts")
-    return found
+    return labels

@@ -3,7 +3,7 @@
 A set is one file, mapped into memory, so that concurrent jobs share it: an array of uint8 `(N, C, H, W)`, written whole or not
 at all. It is called `<name>-<N>.npy`, so that one that was cut off or emptied is not taken for a smaller set, and its name has
 a hash of everything that its content depends on. If several jobs start at once, one decodes the set, and the others use its
-file. A run whose set cannot be kept goes on without the cache.
+file. Where a set cannot be kept, the run goes on without the cache.
 """
 
 import hashlib
@@ -63,11 +63,8 @@ def load(
     A map-style dataset is decoded as a whole, by `workers` processes, only if the result is to be resident, or with `auto`
     fits; otherwise it stays as it is. Datasets without a `fingerprint`, and points, are not kept.
 
-    A dataset that is not `strict` is told by `skip` which images are corrupt, once that is known, and loaded without them.
-    Of a dataset that has parts, the parts are kept.
-
-    Raises:
-        OSError: The data are not available, or an image cannot be decoded.
+    Corrupt images of a dataset that is not `strict` are passed to its `skip`, and it is loaded without them. Of a dataset that
+    has `parts`, each part is cached by itself.
     """
     if dataset.parts:
         return dataset.joined(*(load(part, folder, place=place, device=device, workers=workers) for part in dataset.parts))
@@ -86,9 +83,9 @@ def load(
 
 
 def _load(dataset: Dataset, folder: Path, place: Place, device: torch.device | str, workers: int) -> Tensor | MapStyle[Tensor]:
-    found = _read(folder, _name(dataset), dataset.shape)
-    if found is not None:
-        return found
+    cached = _read(folder, _name(dataset), dataset.shape)
+    if cached is not None:
+        return cached
     data = dataset.load()
     if isinstance(data, Tensor) and data.dtype != torch.uint8:
         return data
@@ -112,9 +109,9 @@ def _keep(data: Tensor | MapStyle[Tensor], folder: Path, name: str, shape: tuple
     if not _has_room(folder, math.prod(shape)):
         return _whole(data, shape, workers)
     with lock(folder, name):
-        found = _read(folder, name, shape[1:])
-        if found is not None:
-            return found
+        cached = _read(folder, name, shape[1:])
+        if cached is not None:
+            return cached
         known = corrupt.recall(folder, name)
         if known:
             raise Corrupt(known)
@@ -123,10 +120,10 @@ def _keep(data: Tensor | MapStyle[Tensor], folder: Path, name: str, shape: tuple
         except Corrupt as error:
             corrupt.note(folder, name, error.images)
             raise
-        found = _read(folder, name, shape[1:])
+        cached = _read(folder, name, shape[1:])
     _prune(folder, name)
-    assert found is not None
-    return found
+    assert cached is not None
+    return cached
 
 
 def _name(dataset: Dataset) -> str:
@@ -150,20 +147,20 @@ def _batches(data: Tensor | MapStyle[Tensor], workers: int) -> Iterable[Tensor]:
         return
     from tqdm import tqdm
 
-    found: dict[int, str] = {}
+    corrupt_images: dict[int, str] = {}
     collate = {"collate_fn": default_convert} if isinstance(data, TolerantDataset) else {}
     with tqdm(total=len(data), desc="Decoding images, once", unit="image", disable=None) as bar:  # type: ignore[arg-type]
         for batch in loader(data, workers, torch.Generator(), batch_size=BATCH, **collate):
             images, broken = batch if isinstance(data, TolerantDataset) else (batch, {})
-            found |= broken
+            corrupt_images |= broken
             bar.update(len(images) + len(broken))
             if len(images):  # in a batch, all may be corrupt
                 if images.dtype != torch.uint8:
-                    said = str(images.dtype).removeprefix("torch.")
-                    raise OSError(f"images that are kept should be uint8, and these are {said}: return no fingerprint")
+                    dtype = str(images.dtype).removeprefix("torch.")
+                    raise OSError(f"images that are kept should be uint8, and these are {dtype}: return no fingerprint")
                 yield images
-    if found:
-        raise Corrupt(found)
+    if corrupt_images:
+        raise Corrupt(corrupt_images)
 
 
 def _has_room(folder: Path, size: int) -> bool:
@@ -195,10 +192,9 @@ def lock(folder: Path, name: str) -> FileLock:
 
 
 def _write(folder: Path, name: str, batches: Iterable[Tensor], shape: tuple[int, ...]) -> None:
-    """Write batch after batch, under the set's lock; not through a memory map, where a full disk kills by a signal.
+    """Write batch after batch, under the set's lock; on a full disk, nothing is left behind.
 
-    Raises:
-        OSError: The disk has no room; nothing is left behind.
+    Writing to a memory map would end the process by a signal there.
     """
     unfinished = folder / f"{name}.unfinished"
     try:
@@ -222,7 +218,7 @@ def _remove_unfinished(folder: Path) -> None:
 
 def _prune(folder: Path, newest: str) -> None:
     """Report how large the folder is, and delete the least recently used sets until the others fit."""
-    sets = sorted(_sizes(folder), key=lambda one: (one[0].name.startswith(f"{newest}-"), one[2]), reverse=True)
+    sets = sorted(_sizes(folder), key=lambda entry: (entry[0].name.startswith(f"{newest}-"), entry[2]), reverse=True)
     newest_mib, all_mib = (sum(size for _, size, _ in some) / 2**20 for some in (sets[:1], sets))
     log.info("Decoded images are kept in %s: %.1f MiB, of %.1f MiB there.", printable(folder), newest_mib, all_mib)
     room = BOUND
@@ -238,9 +234,9 @@ def _prune(folder: Path, newest: str) -> None:
 
 def _sizes(folder: Path) -> list[tuple[Path, int, float]]:
     """Return path, bytes and time of last use of every set."""
-    found = []
+    sizes = []
     for path in folder.glob("*.npy"):
         with suppress(FileNotFoundError):  # another process prunes as well
             stat = path.stat()
-            found.append((path, stat.st_size, stat.st_mtime))
-    return found
+            sizes.append((path, stat.st_size, stat.st_mtime))
+    return sizes

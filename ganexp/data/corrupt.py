@@ -1,6 +1,6 @@
 """Corrupt images: found when a whole set is decoded, and left out from then on.
 
-The cache notes which ones they are, under the name that the set has with them; they are tried again only if the set changes.
+The cache notes which ones they are, under the name that the set has with them; these are tried again only when the set changes.
 """
 
 import json
@@ -24,7 +24,7 @@ class Corrupt(DecodingError):
     """Some images of a set cannot be decoded; the message is about the first of them.
 
     Args:
-        images: One sentence about each of them, by its place in the set.
+        images: The error of each of them, one sentence, by its index in the set.
     """
 
     def __init__(self, images: dict[int, str]) -> None:
@@ -33,7 +33,7 @@ class Corrupt(DecodingError):
 
 
 class TolerantDataset(MapStyle[Tensor]):
-    """A dataset that returns, for a batch, those of its images that can be decoded, and a sentence about each of the others."""
+    """A dataset that returns, for a batch, the images that can be decoded, and the error of each other one by its index."""
 
     def __init__(self, data: MapStyle[Tensor]) -> None:
         self.data = data
@@ -58,16 +58,12 @@ class TolerantDataset(MapStyle[Tensor]):
 
 
 def report_skipped(where: str, images: dict[int, str], count: int) -> None:
-    """Log how many of the `count` images of a set are left out, with the sentences about the first ones.
-
-    Raises:
-        OSError: No image would be left.
-    """
+    """Log how many of the `count` images of a set are left out, and the errors of the first ones; refuse to leave out all."""
     if len(images) == count:
         raise OSError(f"none of the images in {where} can be decoded: {images[0]}")
-    said = "; ".join(images[index] for index in sorted(images)[:NAMED])
+    errors = "; ".join(images[index] for index in sorted(images)[:NAMED])
     more = f"; and {len(images) - NAMED:,} more" if len(images) > NAMED else ""
-    log.warning("%s: %s of %s images are skipped: %s%s.", where, f"{len(images):,}", f"{count:,}", said, more)
+    log.warning("%s: %s of %s images are skipped: %s%s.", where, f"{len(images):,}", f"{count:,}", errors, more)
 
 
 def note(folder: Path, name: str, images: dict[int, str]) -> None:

@@ -31,13 +31,13 @@ class Dataset:
     """How many classes the labels tell apart; 0 without labels."""
 
     class_names: Sequence[str] = ()
-    """What the classes are called, in their order; empty if they have no names."""
+    """The names of the classes, in their order; empty if they have none."""
 
     bounded = True
     """Whether images are in [-1, 1], as pictures are; latents are not."""
 
     strict = True
-    """Whether an image that cannot be decoded is refused; a set that is not strict is told to `skip` it."""
+    """Whether an image that cannot be decoded is refused; otherwise its index is passed to `skip`."""
 
     value_range: Range | None = None
     """What is black and white in files of more than eight bits, declared or found over the set; None if there are none."""
@@ -52,14 +52,10 @@ class Dataset:
     """Shape of the source that each sample has, such as an image that is to be translated; empty without sources."""
 
     paired = True
-    """Whether a sample is what should be made of its own source; if not, it only belongs to the set of such samples."""
+    """Whether a sample is the target of its own source; if not, it is only an example of the set of targets."""
 
     def check(self, run: Facts) -> None:
-        """Refuse a run that needs labels or images where there are none.
-
-        Raises:
-            Misfit: The run is conditional and there are no classes, or it mirrors samples that are not images.
-        """
+        """Refuse a run that is conditional where there are no labels, or that mirrors samples that are not images."""
         if run.conditional and not self.classes:
             why = ""
             try:
@@ -105,7 +101,7 @@ class Dataset:
         return batch
 
     def pictures(self, samples: Tensor) -> Tensor:
-        """Return what is shown and measured of samples, `(B, *picture_shape)`: themselves, or images that latents stand for."""
+        """Return the images that are shown and measured, `(B, *picture_shape)`: the samples, or decoded latents."""
         return samples
 
     @property
@@ -115,11 +111,11 @@ class Dataset:
 
     @property
     def pictured_by(self) -> str:
-        """What tells the network that makes `pictures` from any other; empty if there is none."""
+        """The digest of the network that makes `pictures`; empty if there is none."""
         return ""
 
     def pictured(self, batch: Batch) -> Batch:
-        """Return what `derive` does, with `pictures` in place of the samples."""
+        """Return the batch of `derive` with `pictures` in place of the samples."""
         batch = self.derive(batch)
         return replace(batch, values=self.pictures(batch.values))
 
@@ -164,7 +160,7 @@ class Dataset:
         return True
 
     def skip(self, corrupt: dict[int, str]) -> None:
-        """Leave out images from now on, given by their places in what `load` has returned, each with a sentence about it.
+        """Leave out images from now on, given by their indices in what `load` has returned, each with its error.
 
         Raises:
             OSError: No image would be left.

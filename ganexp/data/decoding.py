@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -40,28 +41,16 @@ class UnlikeError(DecodingError):
 
 
 class ImageFiles(MapStyle[Tensor]):
-    """Images by their places in a list of files, each decoded when it is read, with the arguments of `decoded`."""
+    """Images by their places in a list of files, each decoded when it is read, with the `settings` of `decoded`."""
 
-    def __init__(
-        self,
-        files: Sequence[Path],
-        shape: tuple[int, ...],
-        *,
-        crop: int | None = None,
-        value_range: Range | None = None,
-        read: Callable[[Path], bytes] | None = None,
-    ) -> None:
-        self.files = files
-        self.shape = shape
-        self.crop = crop
-        self.value_range = value_range
-        self.read = read
+    def __init__(self, files: Sequence[Path], shape: tuple[int, ...], **settings: Any) -> None:
+        self.files, self.shape, self.settings = files, shape, settings
 
     def __len__(self) -> int:
         return len(self.files)
 
     def __getitem__(self, index: int) -> Tensor:
-        return decoded(self.files[index], self.shape, crop=self.crop, value_range=self.value_range, read=self.read)
+        return decoded(self.files[index], self.shape, **self.settings)
 
 
 def decoded(
@@ -129,8 +118,8 @@ def fitted(image: Image.Image, shape: tuple[int, ...], part: Part | None = None)
     left, right, first, last = _along(image.width, width, box[0::2], image.width / whole_width)
     top, bottom, upper, lower = _along(image.height, height, box[1::2], image.height / whole_height)
     kept = _over_white(image.crop((first, upper, last, lower)))
-    made = kept.resize((width, height), Image.Resampling.BILINEAR, (left - first, top - upper, right - first, bottom - upper))
-    pixels = np.array(made if channels == 3 else made.convert("L"))
+    scaled = kept.resize((width, height), Image.Resampling.BILINEAR, (left - first, top - upper, right - first, bottom - upper))
+    pixels = np.array(scaled if channels == 3 else scaled.convert("L"))
     return torch.from_numpy(pixels.reshape(height, width, channels)).permute(2, 0, 1)
 
 
@@ -159,12 +148,14 @@ def _of_eight_bits(image: Image.Image, value_range: Range | None) -> Image.Image
         return image
     values = np.asarray(image)
     low, high = values.min(), values.max()
-    said = f"its pixels are in [{low:g}, {high:g}], and"
+    extent = f"its pixels are in [{low:g}, {high:g}], and"
     if value_range is None:
-        raise ValueError(f"{said} what is black and white is not known: declare it, as by dataset.range=[{low:g},{high:g}]")
+        raise ValueError(f"{extent} what is black and white is not known: declare it, as by dataset.range=[{low:g},{high:g}]")
     black, white = value_range
     if not (black <= low and high <= white):
-        raise ValueError(f"{said} those of its set in [{black:g}, {white:g}]: declare both, as by dataset.range=[black,white]")
+        raise ValueError(
+            f"{extent} those of its set in [{black:g}, {white:g}]: declare both, as by dataset.range=[black,white]"
+        )
     eight = np.rint((values - black if black else values) * np.float32(255 / (white - black))).astype(np.uint8)
     if isinstance(clear := image.info.get("transparency"), int):
         eight[values == clear] = 255  # over white, as other transparent pixels

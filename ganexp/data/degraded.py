@@ -1,4 +1,4 @@
-"""Images with less in them, from which G should make the images again: downscaled, edges, grey, masked, noisy."""
+"""Images and degraded versions of them as sources, from which G restores them: downscaled, edges, grey, masked, noisy."""
 
 from dataclasses import replace
 from typing import Annotated, Literal
@@ -25,9 +25,9 @@ class Degraded(Derived):
         of: The other data set.
         how: What the source is.
             `downscaled`: means over `factor` × `factor` pixels.
-            `edges`: black where the image changes by more than `threshold` from a pixel to its right and lower neighbours (the
-            length of the gradient, root mean square over channels, in units of which white is 2 from black), else white; one
-            channel.
+            `edges`: one channel, black where the image changes by more than `threshold` from a pixel to its right and lower
+            neighbours, else white. The change is the length of the gradient, root mean square over channels; from black to
+            white it is 2.
             `grey`: the luma of a colour image (ITU-R BT.601), one channel.
             `masked`: a rectangle in the middle, `hole` times as long as each side, is middle grey.
             `noisy`: Gaussian noise is added to each number, and the sum is not clamped. The noise follows from the pixels, so
@@ -38,9 +38,6 @@ class Degraded(Derived):
         hole: The share of each side that is masked.
         noise: Standard deviation of the noise; black is -1 and white 1.
         hold_out: As in `Derived`.
-
-    Raises:
-        ValueError: The images cannot be degraded so.
     """
 
     @checked
@@ -63,7 +60,7 @@ class Degraded(Derived):
         if how == "grey" and channels != 3:
             raise Misfit(f"has images of {channels} channels, and how=grey takes colour", how="edges")
         if how == "downscaled" and (height % factor or width % factor):
-            fitting = next((one for one in range(factor, 1, -1) if not height % one and not width % one), None)
+            fitting = next((divisor for divisor in range(factor, 1, -1) if not height % divisor and not width % divisor), None)
             reason = f"has images of {height}×{width} pixels, which factor={factor} does not divide"
             raise Misfit(reason, **({"factor": fitting} if fitting else {"how": "noisy"}))
         self.source_shape = (1 if how in ("edges", "grey") else channels, height, width)

@@ -19,12 +19,9 @@ class Derived(Dataset):
     """The images of another data set, each with a source that `derive` adds; all else is the other set's.
 
     Args:
-        of: The other data set.
+        of: The other data set, of images without sources.
         hold_out: How many images are not trained on, but held out in place of the other set's held-out part. They are evenly
-            spaced, so that of a set in the order of its classes each has its share.
-
-    Raises:
-        ValueError: It has no images, or has sources of its own.
+            spaced, so that each class has its share even where images are sorted by class.
     """
 
     _is_held_out = False
@@ -108,11 +105,7 @@ class Derived(Dataset):
         self.of.skip(corrupt)
 
     def _which(self, n: int) -> list[int]:
-        """Return which of the other set's samples are this one's.
-
-        Raises:
-            OSError: None would be left.
-        """
+        """Return the indices of this set's samples in the other set, which holds `n`."""
         if n <= self.hold_out:
             raise OSError(f"of {n:,} images, hold_out={self.hold_out:,} leaves none to train on: hold out fewer")
         held = [(2 * i + 1) * n // (2 * self.hold_out) for i in range(self.hold_out)]

@@ -22,9 +22,9 @@ def of_data(data: Tensor | MapStyle[Tensor]) -> str:
     """Return the digest of a tensor's values, or of the number of samples where these would have to be read one by one."""
     if not isinstance(data, Tensor):
         return of_number(len(data))  # type: ignore[arg-type]
-    seen = data[:: -(-data.nbytes // MOST) or 1].contiguous().cpu()
+    sampled = data[:: -(-data.nbytes // MOST) or 1].contiguous().cpu()
     content = hashlib.sha256(f"{data.dtype} {list(data.shape)}".encode())
-    content.update(seen.view(torch.uint8).numpy().data)  # as bytes, since NumPy has no bfloat16
+    content.update(sampled.view(torch.uint8).numpy().data)  # as bytes, since NumPy has no bfloat16
     return f"tensor-{content.hexdigest()[:32]}"
 
 

@@ -124,8 +124,8 @@ class Resident(Feed):
     def __next__(self) -> Batch:
         if not self._ready:
             indices = next(self._indices)
-            made = to_range(self._gather(indices), self.dtype)
-            batches = self._derive(Batch(made, _conditions(self._labels, indices)))
+            images = to_range(self._gather(indices), self.dtype)
+            batches = self._derive(Batch(images, _conditions(self._labels, indices)))
             self._ready = batches.split(self.batch_size)[::-1]
         return self._ready.pop()
 
@@ -180,7 +180,7 @@ class Streamed(Feed):
         assert self._batches is not None
         images = to_range(next(self._batches).to(self.device, non_blocking=True), self.dtype)
         conditions = () if self._labels is None else _conditions(self._labels, next(self._indices))
-        return self._derive(Batch(images, tuple(one.to(self.device, non_blocking=True) for one in conditions)))
+        return self._derive(Batch(images, tuple(labels.to(self.device, non_blocking=True) for labels in conditions)))
 
     def _fetch_aside(self, aside: torch.cuda.Stream) -> Batch:
         with torch.cuda.stream(aside):

@@ -34,14 +34,14 @@ def is_hidden(path: PurePath | str) -> bool:
 
 @dataclass(frozen=True)
 class Listing:
-    """What a folder or archive holds, in the order of paths: every image with its stamp, and what is skipped with its kind."""
+    """The files in a folder or archive, by path: every image with its stamp, and every skipped file with its kind."""
 
     images: dict[Path, Stamp]
     skipped: list[tuple[Path, str]]
 
     @property
     def lost(self) -> list[tuple[Path, str]]:
-        """What is skipped although it is an image, or may hold some."""
+        """The skipped files that are images, and the skipped folders that may hold some."""
         named = (*EXTENSIONS, *UNREAD)
         return [
             (path, kind)
@@ -53,7 +53,7 @@ class Listing:
 def listed(place: "Folder | Archive") -> Listing:
     """List a folder or archive."""
     images, skipped = {}, []
-    for path, what in sorted(place.walk(), key=lambda one: one[0]):
+    for path, what in sorted(place.walk(), key=lambda entry: entry[0]):
         if isinstance(what, str):
             skipped.append((path, what))
         else:
@@ -67,11 +67,7 @@ def counted(kinds: Iterable[str]) -> str:
 
 
 def images_at(path: Path) -> "Folder | Archive":
-    """Open a folder or zip archive of images.
-
-    Raises:
-        ValueError: It is neither, or holds no image.
-    """
+    """Open a folder or zip archive of images; refuse a path that is neither, or holds none."""
     if not path.is_dir() and not path.is_file():
         raise ValueError(f"path should be a folder of images or a zip archive, and {path} is neither")
     place = Folder(path) if path.is_dir() else Archive(path)
@@ -88,7 +84,7 @@ class Folder:
     """A folder and all below it that is not hidden; symbolic links are followed, and each real folder is read once."""
 
     read = None
-    """Outside an archive, the path is enough."""
+    """No reader: the decoder opens the path itself."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -108,16 +104,16 @@ class Folder:
 
     def walk(self) -> Iterator[tuple[Path, Stamp | str]]:
         """Yield every image with its stamp, and what is skipped with its kind."""
-        seen: set[tuple[int, int]] = set()
+        visited: set[tuple[int, int]] = set()
         unreadable: list[OSError] = []
         starts = [str(self.path)]
         for start in starts:  # links are followed after all else, so that the way without links wins
             for place, folders, names in os.walk(start, onerror=unreadable.append):
                 real = os.stat(place)
-                if (real.st_dev, real.st_ino) in seen:  # a link back, or a second way to the same folder
+                if (real.st_dev, real.st_ino) in visited:  # a link back, or a second way to the same folder
                     folders.clear()
                     continue
-                seen.add((real.st_dev, real.st_ino))
+                visited.add((real.st_dev, real.st_ino))
                 for name in sorted(filter(is_hidden, folders)):
                     yield Path(place, name), HIDDEN
                 folders[:] = sorted(itertools.filterfalse(is_hidden, folders))
@@ -132,9 +128,6 @@ class Archive:
     """A zip archive; a file in it is named by the archive's path and its own name, as if the archive were a folder.
 
     Each process opens it separately, on its first read: processes that share a handle would move each other's position.
-
-    Raises:
-        ValueError: The file is not a zip archive.
     """
 
     def __init__(self, path: Path) -> None:
@@ -172,11 +165,7 @@ class Archive:
             yield path, HIDDEN if is_hidden(path.relative_to(self.path)) else kind_of(path) or REPLACED
 
     def read(self, path: Path) -> bytes:
-        """Return the content of a file.
-
-        Raises:
-            zipfile.BadZipFile: The file does not match its checksum; other errors mean that it cannot be unpacked.
-        """
+        """Return the content of a file."""
         with self.open(path) as file:
             return file.read()
 

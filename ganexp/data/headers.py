@@ -30,12 +30,12 @@ class Header(NamedTuple):
 
 def read(files: Sequence[File], opened: Callable[[File], IO[bytes]]) -> dict[File, Header]:
     """Return the headers of images; one that cannot be read is passed over: the decoder will say what is wrong with it."""
-    found = {}
+    headers = {}
     with quietly():
         for file in files:
             with suppress(Exception), opened(file) as stream, Image.open(stream) as image:
-                found[file] = Header(upright_size(image), image.mode)
-    return found
+                headers[file] = Header(upright_size(image), image.mode)
+    return headers
 
 
 @contextmanager
@@ -81,21 +81,32 @@ def is_double(header: Header, size: tuple[int, int]) -> bool:
 
 
 def report_smaller(
-    where: str, found: Sequence[tuple[str, tuple[int, int]]], looked_at: int, count: int, size: tuple[int, int], *, strict: bool
+    where: str,
+    too_small: Sequence[tuple[str, tuple[int, int]]],
+    looked_at: int,
+    count: int,
+    size: tuple[int, int],
+    *,
+    strict: bool,
 ) -> None:
-    """Report the images that would be enlarged, by their names and sizes `(W, H)`, among those of `count` that were looked at.
+    """Warn of images smaller than `size`, or refuse them where the set is `strict`.
 
-    Raises:
-        OSError: There are some, and the set is `strict`.
+    Args:
+        where: The name of the set.
+        too_small: The names and sizes `(W, H)` of the images that are smaller.
+        looked_at: How many of the set's headers were read.
+        count: How many images the set has.
+        size: Height and width to which images are scaled.
+        strict: Whether the set refuses them.
     """
-    if not found:
+    if not too_small:
         return
-    name, (width, height) = found[0]
+    name, (width, height) = too_small[0]
     some = "images" if looked_at == count else "images looked at"
-    said = (
-        f"{where}: {len(found):,} of {looked_at:,} {some} are smaller than {size[0]}×{size[1]} pixels, "
+    sentence = (
+        f"{where}: {len(too_small):,} of {looked_at:,} {some} are smaller than {size[0]}×{size[1]} pixels, "
         f"{name} ({height}×{width}) among them"
     )
     if strict:
-        raise OSError(f"{said}: lower dataset.image_size, leave them out, or choose dataset.strict=false")
-    log.warning("%s, and are enlarged: lower dataset.image_size, or leave them out.", said)
+        raise OSError(f"{sentence}: lower dataset.image_size, leave them out, or choose dataset.strict=false")
+    log.warning("%s, and are enlarged: lower dataset.image_size, or leave them out.", sentence)

@@ -57,9 +57,6 @@ class Hub(Dataset):
         channels: 3 for colour, 1 for grey.
         range: As in `ImageFolder`.
         strict: As in `ImageFolder`.
-
-    Raises:
-        ValueError: The package datasets is missing, `path` is none of these, or what is no repository has a revision.
     """
 
     _like: "Hub | None" = None
@@ -80,7 +77,7 @@ class Hub(Dataset):
         strict: bool = False,
     ) -> None:
         self.split, self.subset, self.revision = split, subset, revision
-        self.paths = [os.path.expanduser(one) for one in ([path] if isinstance(path, str) else path)]
+        self.paths = [os.path.expanduser(place) for place in ([path] if isinstance(path, str) else path)]
         self.image_column, self.label_column = image_column, label_column
         self.shape = (channels, *sides(image_size))
         self.strict, self.declared = strict, ordered(range)
@@ -111,12 +108,7 @@ class Hub(Dataset):
         return of_files(names, lambda place, length: rows.content(place)[:length])
 
     def load(self) -> MapStyle[Tensor]:
-        """Return a map-style dataset of `(C, H, W)`, uint8, decoded as it is read.
-
-        Raises:
-            OSError: The set is not available, or has no such split or column, which `digest`, `classes` and `labels` raise as
-                well; or it is `strict` and has an image that is too small, which `fingerprint` raises too.
-        """
+        """Return a map-style dataset of `(C, H, W)`, uint8, decoded as it is read."""
         self._look_at_sizes()
         return self._rows(self.value_range)
 
@@ -137,7 +129,7 @@ class Hub(Dataset):
     def class_names(self) -> list[str]:  # type: ignore[override]  # read when it is first needed
         """The names that class labels were given, or else the labels themselves."""
         names = getattr(self._table.features[self._columns[1]], "names", None) if self._numbered else None
-        return [names[one] if names else str(one) for one in self._numbered]
+        return [names[value] if names else str(value) for value in self._numbered]
 
     def labels(self) -> Tensor:
         if not self._labels:
@@ -163,7 +155,7 @@ class Hub(Dataset):
     @property
     def is_here(self) -> bool:
         """Whether it is a folder, or a repository that has been downloaded."""
-        local = self._tars and not any("://" in one for one in self._tars)
+        local = self._tars and not any("://" in path for path in self._tars)
         return bool(self._folder or local) or "_splits" in vars(self)
 
     @property
@@ -176,7 +168,7 @@ class Hub(Dataset):
 
     @property
     def _tars(self) -> list[str]:
-        return self.paths if not self._folder and all(one.endswith(".tar") for one in self.paths) else []
+        return self.paths if not self._folder and all(path.endswith(".tar") for path in self.paths) else []
 
     @functools.cached_property
     def _splits(self) -> "dict[str, datasets.Dataset]":
@@ -185,7 +177,7 @@ class Hub(Dataset):
 
         folder = self._folder
         is_saved = folder is not None and any((folder / name).exists() for name in ("dataset_dict.json", "state.json"))
-        strange = folder and next((one for one in folder.rglob("*") if not one.is_file() and not one.is_dir()), None)
+        strange = folder and next((path for path in folder.rglob("*") if not path.is_file() and not path.is_dir()), None)
         if strange:  # a pipe would be waited for
             raise OSError(f"{printable(strange)} is neither a file nor a folder: remove it")
         document = folder / DOCUMENT if folder else None
@@ -202,7 +194,7 @@ class Hub(Dataset):
             with _without_bars(self.is_here):
                 if not self._tars and not is_saved:
                     what |= self._visible_files(where)
-                found: Any = datasets.load_from_disk(where) if is_saved else datasets.load_dataset(**what)
+                content: Any = datasets.load_from_disk(where) if is_saved else datasets.load_dataset(**what)
         except Exception as error:  # the library, the hub's client and pyarrow each have their own errors
             reason = one_line(error)
             remedy = (
@@ -214,7 +206,7 @@ class Hub(Dataset):
             raise OSError(f"{self._said} cannot be read by the package datasets ({reason}){remedy}") from error
         if is_saved and self.subset:
             raise OSError(f"{self._said} was saved as a whole, without subsets: leave dataset.subset out")
-        splits = found if isinstance(found, dict) else {str(found.split or "train"): found}
+        splits = content if isinstance(content, dict) else {str(content.split or "train"): content}
         return {name: table.flatten() if _has_fields(table) else table for name, table in splits.items()}
 
     def _visible_files(self, where: str) -> dict[str, Any]:
@@ -224,7 +216,7 @@ class Hub(Dataset):
         builder = datasets.load_dataset_builder(where, self.subset, revision=self.revision)
         base = f"{self._folder.resolve() if self._folder else builder.base_path}/"
         files = builder.config.data_files or {}
-        visible = {split: [one for one in some if not is_hidden(one.removeprefix(base))] for split, some in files.items()}
+        visible = {split: [file for file in some if not is_hidden(file.removeprefix(base))] for split, some in files.items()}
         return {"data_files": {split: some for split, some in visible.items() if some}} if visible != files else {}
 
     @functools.cached_property
@@ -242,9 +234,9 @@ class Hub(Dataset):
         import datasets
 
         features = self._table.features
-        images = [name for name, one in features.items() if isinstance(one, datasets.Image)]
-        classes = [name for name, one in features.items() if isinstance(one, datasets.ClassLabel)]
-        others = [name for name, one in features.items() if isinstance(one, datasets.Value) and _tells_classes(one.dtype)]
+        images = [name for name, kind in features.items() if isinstance(kind, datasets.Image)]
+        classes = [name for name, kind in features.items() if isinstance(kind, datasets.ClassLabel)]
+        others = [name for name, kind in features.items() if isinstance(kind, datasets.Value) and _tells_classes(kind.dtype)]
         if not classes and KEY_OF_TAR in features:
             classes = [name for name in LABELS_OF_TAR if name in others][:1]
         return (
@@ -269,7 +261,7 @@ class Hub(Dataset):
         """The class of each value in the label column that occurs and is no negative number."""
         column = self._columns[1]
         values = set(self._table.unique(column)) - {None} if column else set()
-        kept = sorted(one for one in values if isinstance(one, str) or one >= 0)
+        kept = sorted(value for value in values if isinstance(value, str) or value >= 0)
         if len(kept) > MOST_CLASSES:
             raise OSError(
                 f"column {column} of {self._said} has {len(kept):,} values, which are no classes: choose "
@@ -280,7 +272,7 @@ class Hub(Dataset):
     @functools.cached_property
     def _labels(self) -> list[int]:
         column = self._columns[1]
-        return [self._numbered.get(one, -1) for one in self._table[column][:]] if column else []
+        return [self._numbered.get(value, -1) for value in self._table[column][:]] if column else []
 
     @functools.cached_property
     def value_range(self) -> Range | None:  # type: ignore[override]  # found when it is first needed
@@ -304,8 +296,8 @@ class Hub(Dataset):
             return
         rows, size = self._rows(None), (self.shape[1], self.shape[2])
         looked_at = len(rows if self.strict else sample(range(len(rows))))
-        found = [(printable(rows.name(index)), own) for index, own in smaller(self._headers, size)]
-        report_smaller(self._said, found, looked_at, len(rows), size, strict=self.strict)
+        too_small = [(printable(rows.name(index)), own) for index, own in smaller(self._headers, size)]
+        report_smaller(self._said, too_small, looked_at, len(rows), size, strict=self.strict)
         self._looked = True
 
 
@@ -371,7 +363,7 @@ def _content(stored: dict[str, Any]) -> bytes:
 
 def _has_fields(table: "datasets.Dataset") -> bool:
     """Return whether a column has fields, as `json` of tar files, which become columns such as `json.label`."""
-    return any(isinstance(one, dict) for one in table.features.values())
+    return any(isinstance(feature, dict) for feature in table.features.values())
 
 
 def _tells_classes(kind: str) -> bool:

@@ -56,9 +56,6 @@ class ImageFolder(Dataset):
             be decoded are named in a warning and left out when the set is decoded as a whole; where it is streamed, they may
             become known only when they are read, and the first of them then ends the run. Smaller images are enlarged, and
             counted in a warning, for which up to 1000 evenly spaced images are looked at.
-
-    Raises:
-        ValueError: The path is neither a folder nor a zip archive, or holds no images; or `range` is none.
     """
 
     _split = TRAIN
@@ -96,12 +93,7 @@ class ImageFolder(Dataset):
         return of_files(names, lambda place, length: self.place.head(files[place], length))
 
     def load(self) -> MapStyle[Tensor]:
-        """Return a map-style dataset of `(C, H, W)`, uint8, decoded as it is read.
-
-        Raises:
-            OSError: An image is too small, and the set is `strict`; or it is not clear which images to train on.
-                `fingerprint` and `digest` raise it as well.
-        """
+        """Return a map-style dataset of `(C, H, W)`, uint8, decoded as it is read."""
         self._report()
         return ImageFiles(list(self._stamps), self.shape, value_range=self.value_range, read=self.place.read)
 
@@ -143,7 +135,7 @@ class ImageFolder(Dataset):
     @functools.cached_property
     def class_names(self) -> list[str]:  # type: ignore[override]  # read when it is first needed
         """The sub-folders that are classes, or the classes in `dataset.json`."""
-        return [str(one) for one in sorted(set(self._class_of.values()))]
+        return [str(name) for name in sorted(set(self._class_of.values()))]
 
     def labels(self) -> Tensor:
         if not self._class_of:
@@ -161,12 +153,12 @@ class ImageFolder(Dataset):
     @functools.cached_property
     def _class_of(self) -> dict[Path, Any]:
         """The class of each image, an integer or a text; empty without classes."""
-        files, found = list(self._stamps), None
+        files, classes = list(self._stamps), None
         if self._document:
-            found = classes_by_document(self.place.head(self._document, LARGEST), files, self._document.parent)
-        if found is None:
-            found = classes_by_folder(files, self._splits[self._split] / self._within)
-        return dict(zip(files, found, strict=True)) if found else {}
+            classes = classes_by_document(self.place.head(self._document, LARGEST), files, self._document.parent)
+        if classes is None:
+            classes = classes_by_folder(files, self._splits[self._split] / self._within)
+        return dict(zip(files, classes, strict=True)) if classes else {}
 
     @functools.cached_property
     def _within(self) -> Path:
@@ -177,7 +169,7 @@ class ImageFolder(Dataset):
     def _document(self) -> Path | None:
         """The `dataset.json` nearest to the images, if there is one."""
         place = self._splits[self._split]
-        above = (one / DOCUMENT for one in (place, *place.parents) if one.is_relative_to(self.folder))
+        above = (folder / DOCUMENT for folder in (place, *place.parents) if folder.is_relative_to(self.folder))
         others = {path for path, _ in self._listed.skipped}
         return next((path for path in above if path in others), None)
 
@@ -204,13 +196,13 @@ class ImageFolder(Dataset):
             return
         files, where = list(self._stamps), printable(self.folder)
         if self._split == TRAIN and len(self._splits) > 1:
-            further = ", ".join(printable(one.name) for split, one in self._splits.items() if split != TRAIN)
+            further = ", ".join(printable(folder.name) for split, folder in self._splits.items() if split != TRAIN)
             log.info("%s: the images in %s are taken, without those in %s.", where, self._splits[TRAIN].name, further)
         skipped = [kind for path, kind in self._listed.skipped if path != self._document and self._split == TRAIN]
         if skipped:
             log.warning("%s: %d images are read, %d skipped (%s).", where, len(files), len(skipped), counted(skipped))
         looked_at = files if self.strict else sample(files)
         size = self.shape[1], self.shape[2]
-        found = [(printable(path.relative_to(self.folder)), own) for path, own in smaller(self.headers, size)]
-        report_smaller(where, found, len(looked_at), len(files), size, strict=self.strict)
+        too_small = [(printable(path.relative_to(self.folder)), own) for path, own in smaller(self.headers, size)]
+        report_smaller(where, too_small, len(looked_at), len(files), size, strict=self.strict)
         self._reported = True

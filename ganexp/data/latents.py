@@ -26,7 +26,7 @@ FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 AT_ONCE = 32
 """How many latents are decoded at a time."""
 LOOKED_AT = 256
-"""How many latents are looked at for what they seem to be."""
+"""How many latents are checked for mistakes in how they were saved."""
 Scale = Annotated[float, Gt(0)]
 
 
@@ -36,7 +36,7 @@ class Decoder(Protocol):
     shape: tuple[int, ...]
     """Of an image, `(C, H, W)`."""
     digest: str
-    """What tells it from any other."""
+    """The digest of its weights."""
 
     def __call__(self, latents: Tensor) -> Tensor:
         """Map latents as they are in the file, `(B, C, H, W)`, to images in [-1, 1]."""
@@ -54,11 +54,7 @@ class Latents(Dataset):
         labels: A `.npy` file of integers `(N,)`, the classes; values that occur are numbered from 0 on.
         shape: Of one sample, which each array is brought to, row by row; that of the file otherwise.
         scale: What latents are multiplied by.
-        decode: Where the decoder is. The data set only knows the place: whoever makes it sets `decoder`.
-
-    Raises:
-        ValueError: A file holds something else.
-        OSError: A file cannot be read.
+        decode: The place of the decoder. The data set only stores it; the caller loads the decoder and sets `decoder`.
     """
 
     bounded = False
@@ -134,7 +130,7 @@ class Latents(Dataset):
     @property
     def class_names(self) -> list[str]:  # type: ignore[override]
         """The values."""
-        return [] if self._of_labels is None else [str(one) for one in self._numbered[0].tolist()]
+        return [] if self._of_labels is None else [str(value) for value in self._numbered[0].tolist()]
 
     def labels(self) -> Tensor:
         if self._of_labels is None:
@@ -157,9 +153,9 @@ class Latents(Dataset):
         values, numbers = read.long().unique(return_inverse=True)
         return values, numbers
 
-    def _refuse(self, fits: bool, key: str, place: str, wanted: str, found: Tensor) -> None:
+    def _refuse(self, fits: bool, key: str, place: str, wanted: str, content: Tensor) -> None:
         if not fits:
-            held = f"{str(found.dtype).removeprefix('torch.')} of shape {_times(found.shape)}"
+            held = f"{str(content.dtype).removeprefix('torch.')} of shape {_times(content.shape)}"
             raise ValueError(f"{key}={printable(place)} should hold {wanted}, and holds {held}")
 
 
@@ -185,20 +181,21 @@ def _tensors(path: str) -> dict[str, Callable[[], Tensor]]:
     try:
         with safetensors.safe_open(place, "pt") as file:
             names = [*file.keys()]
-            floats = [one for one in names if file.get_slice(one).get_dtype() in ("F16", "BF16", "F32", "F64")]
+            floats = [name for name in names if file.get_slice(name).get_dtype() in ("F16", "BF16", "F32", "F64")]
     except safetensors.SafetensorError as error:
         raise ValueError(f"{printable(path)} is no .npy or .safetensors file ({str(error)[:200]})") from None
 
     def read(name: str) -> Tensor:
         with safetensors.safe_open(place, "pt") as file:
-            found: Tensor = file.get_tensor(name)
-            return found
+            tensor: Tensor = file.get_tensor(name)
+            return tensor
 
     chosen = LATENTS if LATENTS in names else floats[0] if len(floats) == 1 else None
     if chosen is None:
         listed = printable(", ".join(names[:10])) or "none"
         raise ValueError(f"{printable(path)} should hold an array called {LATENTS}, or one of floats alone, and has {listed}")
-    return {LATENTS: functools.partial(read, chosen)} | {one: functools.partial(read, one) for one in names if one == LABELS}
+    labels = {LABELS: functools.partial(read, LABELS)} if LABELS in names else {}
+    return {LATENTS: functools.partial(read, chosen), **labels}
 
 
 def _file(path: str) -> Path:
@@ -213,14 +210,14 @@ def _file(path: str) -> Path:
 
 def _fetched(path: str) -> Path:
     """Return where the hub's cache has a file of a data set's repository, which is downloaded unless it is there."""
-    found = re.fullmatch(r"hf://datasets/([^/@]+/[^/@]+)(?:@([^/]+))?/(.+)", path)
-    if found is None:
+    address = re.fullmatch(r"hf://datasets/([^/@]+/[^/@]+)(?:@([^/]+))?/(.+)", path)
+    if address is None:
         raise ValueError(f"{printable(path)} names no file on the hub: write hf://datasets/owner/name/latents.safetensors")
     try:
         from huggingface_hub import hf_hub_download
     except ImportError:
         raise ValueError(f'{path} needs the package huggingface_hub, which is missing: pip install "ganexp[hub]"') from None
-    repo, revision, name = found.groups()
+    repo, revision, name = address.groups()
     try:
         return Path(hf_hub_download(repo, name, revision=revision, repo_type="dataset", library_name="ganexp"))
     except Exception as error:  # what the hub and the network raise has no common type

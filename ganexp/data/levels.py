@@ -1,6 +1,6 @@
-"""What is black and what is white in images of more than eight bits per channel: one range for a whole set.
+"""Black and white in images of more than eight bits per channel: one range for a whole set.
 
-A file alone does not say it. Of a set whose range is not declared, the smallest range from 0 to one of `WHITES` is taken that
+No file states its range. For a set whose range is not declared, the smallest range from 0 to one of `WHITES` is taken that
 holds all values: a dark image stays dark beside the others. Images of eight bits need none, and stay as they are.
 """
 
@@ -23,11 +23,7 @@ WHITES = (1, 255, 1023, 4095, 16383, 65535)
 
 
 def ordered(range: Range | None, name: str = "range") -> Range | None:
-    """Return a range that was declared.
-
-    Raises:
-        ValueError: White is not above black.
-    """
+    """Return a declared range; refuse one whose white is not above black."""
     if range is None:
         return None
     black, white = range
@@ -56,7 +52,7 @@ def range_of(
         files: The whole set.
         opened: Opens a file.
         declared: The range, if it is known.
-        like: Returns the range of what the set is compared or trained with; asked only if it is needed.
+        like: Returns the range of the set that this one is compared or trained with; called only if it is needed.
     """
     kinds = Counter(_kind(header.mode) for header in headers.values())
     if len(kinds) == 1 and EIGHT_BITS in kinds:
@@ -64,8 +60,8 @@ def range_of(
             log.warning("%s: dataset.range is of images of more than eight bits, and none is one: it changes nothing.", where)
         return declared
     if len(kinds) > 1:
-        said = ", ".join(f"{count:,} of {kind}" for kind, count in kinds.most_common())
-        log.warning("%s: images are of different kinds (%s): what is white in one may not be in another.", where, said)
+        counts = ", ".join(f"{count:,} of {kind}" for kind, count in kinds.most_common())
+        log.warning("%s: images are of different kinds (%s): what is white in one may not be in another.", where, counts)
     known = declared or like()
     if known or not kinds:
         return known
@@ -81,7 +77,7 @@ def range_of(
                 break
     if highest < 0:
         return None
-    white = next(one for one in WHITES if highest <= one)
+    white = next(candidate for candidate in WHITES if highest <= candidate)
     log.warning(
         "%s: images have more than eight bits, with values up to %g, and %g is taken to be white: declare it, as by "
         "dataset.range=[0,%g], or another range.",

@@ -28,9 +28,6 @@ class Torch(Dataset):
     Args:
         dataset: The dataset.
         shape: Of one sample; by default that of the first, which is read in any case.
-
-    Raises:
-        ValueError: It has no length, or its samples or targets are not as above.
     """
 
     @checked
@@ -52,8 +49,8 @@ class Torch(Dataset):
             raise ValueError(f"sample 0 should be of shape {self.shape}, and is of shape {tuple(first.shape)}")
         values, self._targets = self._labels()
         names: Any = getattr(dataset, "classes", None)
-        named = isinstance(names, (list, tuple)) and all(isinstance(one, str) for one in names) and values[-1:] < [len(names)]
-        self.class_names = [names[one] if named else str(one) for one in values]
+        named = isinstance(names, (list, tuple)) and all(isinstance(name, str) for name in names) and values[-1:] < [len(names)]
+        self.class_names = [names[value] if named else str(value) for value in values]
         self.classes = len(values)
 
     def digest(self) -> str:
@@ -61,11 +58,7 @@ class Torch(Dataset):
         return of_number(self._length)
 
     def load(self) -> MapStyle[Tensor]:
-        """Return a map-style dataset of uint8 or float tensors, each checked when it is read.
-
-        Raises:
-            DecodingError: One of a few samples, evenly spaced, is not as the first.
-        """
+        """Return a map-style dataset of uint8 or float tensors; a few are checked now, and each when it is read."""
         for index in range(0, self._length, -(-self._length // LOOKED_AT)):
             self._samples[index]
         return self._samples
@@ -113,8 +106,8 @@ class _Samples(MapStyle[Tensor]):
                 f"{str(dtype).removeprefix('torch.')} of shape {tuple(s)}"
                 for dtype, s in ((self.dtype, self.shape), (sample.dtype, sample.shape))
             )
-            said = "sample {} should be {}, as the first, and is {}".format(index, *kinds)
-            raise UnlikeError(f"{said}: {self._remedy(sample)}")
+            difference = "sample {} should be {}, as the first, and is {}".format(index, *kinds)
+            raise UnlikeError(f"{difference}: {self._remedy(sample)}")
         return sample
 
     def _remedy(self, sample: Tensor) -> str:
@@ -131,7 +124,7 @@ def tensor_of(sample: Any) -> Tensor:
     """Return the image, or the point, of a sample as a uint8 or float tensor.
 
     Raises:
-        ValueError: A GAN cannot be trained on the sample; the message continues a sentence about it.
+        ValueError: It cannot be trained on; the message is a predicate whose subject is the sample.
     """
     from PIL import Image
 

@@ -1,4 +1,4 @@
-"""Pairs of images from files: a source, and what should be made of it."""
+"""Pairs of images from files: a source and its target."""
 
 import copy
 import functools
@@ -44,7 +44,7 @@ class Pairs(Derived):
         path: A folder or zip archive of pictures that hold both halves, side by side; or `sources` and `targets`.
         half: Which half of a picture is the source.
         sources: A folder or zip archive of sources.
-        targets: One of what should be made of them.
+        targets: A folder or zip archive of their targets.
         image_size: Side of the square samples; or height and width.
         source_size: That of the sources, if they are smaller: a half, a third, … of it.
         channels: Of samples: 3 for colour, 1 for grey.
@@ -53,9 +53,6 @@ class Pairs(Derived):
         source_range: That of sources in a folder of their own.
         hold_out: As in `Derived`.
         strict: Whether a pair that cannot be decoded, or is smaller than asked for, is refused; as in `ImageFolder`.
-
-    Raises:
-        ValueError: There are no such folders, or they hold no images; or `source_size` does not divide `image_size`.
     """
 
     @checked
@@ -123,15 +120,15 @@ class _Stacks(Dataset):
         return _Pictures(
             list(self._files.values()),
             self.shapes,
-            [functools.partial(upright, read=one.place.read, value_range=one.value_range) for one in self.folders],
+            [functools.partial(upright, read=folder.place.read, value_range=folder.value_range) for folder in self.folders],
             swapped=self.swapped,
         )
 
     def fingerprint(self) -> Any:
-        return ["one part", *(one.fingerprint() for one in self.folders), self.shapes, self.swapped, [*self._files]]
+        return ["one part", *(folder.fingerprint() for folder in self.folders), self.shapes, self.swapped, [*self._files]]
 
     def digest(self) -> str:
-        return "-".join([*(one.digest() for one in self.folders), str(len(self._files))])
+        return "-".join([*(folder.digest() for folder in self.folders), str(len(self._files))])
 
     def held_out(self) -> "_Stacks | None":
         folders = [folder for one in self.folders if (folder := one.held_out())]
@@ -148,26 +145,22 @@ class _Stacks(Dataset):
 
     @functools.cached_property
     def _files(self) -> dict[str, tuple[Path, ...]]:
-        """The picture of each pair, or its two images, by the name that they have in common.
-
-        Raises:
-            OSError: A source has no sample of its name, or a sample no source.
-        """
+        """The picture of each pair, or its two images, by their common name."""
         if len(self.folders) == 1:
             self._report_single(self.folders[0])
             return {str(path): (path,) for path in files_of(self.folders[0])}
-        named = [_by_name(one) for one in self.folders]
-        for one, other in zip(named, named[::-1], strict=True):
-            if lone := sorted(one.keys() - other.keys()):
-                where = "targets" if one is named[0] else "sources"
+        named = [_by_name(images) for images in self.folders]
+        for images, partners in zip(named, named[::-1], strict=True):
+            if lone := sorted(images.keys() - partners.keys()):
+                where = "targets" if images is named[0] else "sources"
                 raise OSError(
-                    f"{printable(one[lone[0]])} has no image of its name in {where}, as {len(lone):,} of the "
-                    f"{len(one):,} have not: call the images of a pair by one name, and remove those without a partner"
+                    f"{printable(images[lone[0]])} has no image of its name in {where}, as {len(lone):,} of the "
+                    f"{len(images):,} have not: call the images of a pair by one name, and remove those without a partner"
                 )
-        return {name: tuple(one[name] for one in named) for name in named[0]}
+        return {name: tuple(images[name] for images in named) for name in named[0]}
 
     def _report_single(self, folder: ImageFolder) -> None:
-        """Report pictures that may be no two halves, by their proportions."""
+        """Warn of pictures whose proportions are not those of two images side by side."""
         _, height, width = self.shapes[1]
         others = [path for path, header in folder.headers.items() if not is_double(header, (height, width))]
         if others:
@@ -226,16 +219,12 @@ class _Pictures(MapStyle[Tensor]):
             yield fitted(image, source_shape, part)
         yield sample
         if abs(own_width * height - width * own_height) > max(own_width, own_height, width, height):
-            said = f"{printable(files[0])} has {own_width}×{own_height} pixels, and its target {width}×{height}"
-            raise UnlikeError(f"{said}: cut both to the same part of the picture")
+            difference = f"{printable(files[0])} has {own_width}×{own_height} pixels, and its target {width}×{height}"
+            raise UnlikeError(f"{difference}: cut both to the same part of the picture")
 
 
 def folder_at(argument: str, path: str, image_size: Size, strict: bool, **settings: Any) -> ImageFolder:
-    """Return the images in a folder that an argument names.
-
-    Raises:
-        ValueError: There are none.
-    """
+    """Return the images in the folder that an argument names; its name begins an error message."""
     try:
         return ImageFolder(path, image_size=image_size, strict=strict, **settings)
     except ValueError as error:
@@ -248,11 +237,7 @@ def files_of(folder: ImageFolder) -> Sequence[Path]:
 
 
 def _by_name(folder: ImageFolder) -> dict[str, Path]:
-    """Return the images of a folder by their paths in it, without extensions.
-
-    Raises:
-        OSError: Two have the same.
-    """
+    """Return the images of a folder by their paths in it, without extensions."""
     files = files_of(folder)
     top = top_of(files)
     named: dict[str, Path] = {}

@@ -1,4 +1,4 @@
-"""Pairs torn apart: two sets without pairs, made of a data set that has sources."""
+"""Unpaired data made from a paired set."""
 
 import copy
 from dataclasses import replace
@@ -18,15 +18,12 @@ from ganexp.ranges import checked
 class Separated(Dataset):
     """Stacks (a, b) of a source of another data set, and of an image of it that belongs to another source: see `Unpaired`.
 
-    The sources of the first half are set A, the images of the second half are set B, so that of no pair both are seen. A grey
+    Set A is the sources of the first half of the data, set B the images of the second half, so no pair is seen whole. A grey
     source of a colour image is repeated for each channel.
 
     Args:
         of: A data set whose images have sources of their size, such as `Degraded` or `Pairs`.
         rounds: As in `Unpaired`.
-
-    Raises:
-        ValueError: It has no sources, or those of another size.
     """
 
     paired = False
@@ -59,11 +56,11 @@ class Separated(Dataset):
 
     @property
     def loaded_shape(self) -> tuple[int, ...]:
-        one = self.of.loaded_shape
-        return (2 * one[0], *one[1:])
+        shape = self.of.loaded_shape
+        return (2 * shape[0], *shape[1:])
 
     def derive(self, batch: Batch) -> Batch:
-        a, b = (self.of.derive(Batch(one)) for one in batch.values.chunk(2, 1))
+        a, b = (self.of.derive(Batch(images)) for images in batch.values.chunk(2, 1))
         assert a.source is not None  # it has a source_shape
         stack = torch.cat([a.source.expand_as(a.values), b.values], 1)
         return replace(batch, values=stack, source=stack)

@@ -24,15 +24,14 @@ Rounds = Annotated[int, Ge(1), Le(10_000)]
 
 
 class Unpaired(Dataset):
-    """Stacks of an image of each of two sets, which have nothing to do with each other: (a, b), for the two_way networks.
+    """Stacks (a, b) of an image of each of two unrelated sets, for the two_way networks.
 
-    A stack is its own source, and belongs to the set of such stacks: what G makes of it is compared with stacks of real images,
-    and not with one of them.
+    A stack is its own source, and has no target: G's output is compared with stacks of real images, not with one of them.
 
-    What is drawn together is drawn at random, `rounds` times over: in a round, each image of the larger set comes once, and the
-    images of the smaller set come equally often, to within one. The data set is as long as all rounds, and one epoch of a run
-    goes through all of them in random order, so that an image has another companion each time until they recur. Images are read
-    as `ImageFolder` reads them, and stacked as the run draws them. Where images are mirrored, a stack is mirrored together.
+    Images are combined at random in each of `rounds` rounds: each image of the larger set comes once per round, and the images
+    of the smaller set come equally often, to within one. An epoch goes through all rounds in random order, so that an image has
+    another companion each time until they recur. Images are read as `ImageFolder` reads them, and stacked when they are drawn.
+    The two images of a stack are mirrored together.
 
     Args:
         path: A folder with the folders `trainA` and `trainB`, as the authors of CycleGAN have them, and perhaps `testA` and
@@ -43,9 +42,6 @@ class Unpaired(Dataset):
         a_range, b_range: Black and white in images of more than eight bits of each set, as in `ImageFolder`.
         rounds: How often each image of the larger set is in the data set, with companions of its own each time.
         strict: As in `ImageFolder`.
-
-    Raises:
-        ValueError: There are no such folders, or they hold no images.
     """
 
     paired = False
@@ -89,13 +85,13 @@ class Unpaired(Dataset):
 
     @property
     def source_ranges(self) -> tuple[Range | None, ...]:
-        return tuple(one.value_range for one in self.sets)
+        return tuple(images.value_range for images in self.sets)
 
     def derive(self, batch: Batch) -> Batch:
         return replace(batch, source=batch.values)
 
     def digest(self) -> str:
-        return "-".join([*(one.digest() for one in self.sets), str(self.rounds)])
+        return "-".join([*(images.digest() for images in self.sets), str(self.rounds)])
 
     def held_out(self) -> "Unpaired | None":
         """Return the held-out images of both sets, in one round."""
@@ -117,11 +113,11 @@ class Companions(MapStyle[Tensor]):
         self.sets, self.most = sets, max(map(len, sets))
         shuffled = (torch.randperm(self.most, generator=stream(0, "companions", index=i)) for i in range(rounds))
         self.companions = torch.cat([*shuffled]).tolist()
-        """The place of what comes with each image of the larger set, in each round; places of the smaller set recur."""
+        """The index of the companion of each image of the larger set, in each round, modulo the length of the smaller set."""
 
     def __len__(self) -> int:
         return len(self.companions)
 
     def __getitem__(self, index: int) -> Tensor:
         places = index % self.most, self.companions[index]
-        return torch.cat([one[place % len(one)] for one, place in zip(self.sets, places, strict=True)])
+        return torch.cat([images[place % len(images)] for images, place in zip(self.sets, places, strict=True)])

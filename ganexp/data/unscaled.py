@@ -46,11 +46,11 @@ def images_in(place: Path, shape: Sequence[int], most: int | None = None, like: 
     listed: Any = folder.load()
     size = shape[2], shape[1]
     for path in listed.files:
-        found = size_of(functools.partial(folder.place.open, path), decode=True)  # broken ones are left out below
-        if found not in (None, size):
-            said = ["×".join(map(str, one)) for one in (found, size)]
+        own_size = size_of(functools.partial(folder.place.open, path), decode=True)  # broken ones are left out below
+        if own_size not in (None, size):
+            sizes = ["×".join(map(str, sides)) for sides in (own_size, size)]
             raise ValueError(
-                f"{printable(path)} has {said[0]} pixels, and the data {said[1]}: scale the images yourself, or set "
+                f"{printable(path)} has {sizes[0]} pixels, and the data {sizes[1]}: scale the images yourself, or set "
                 "dataset.image_size, since scaling changes every figure"
             )
     folder.shape = tuple(shape)  # only now, so that smaller images are refused, and not reported as enlarged
@@ -69,9 +69,6 @@ class Pictures:
         size: Height and width that images are scaled to cover, and cut to in the middle; None leaves them as they are.
         value_range: What is black and white in images of more than eight bits; by default found over all of them.
         half: Which half of each image is taken, if not all of it.
-
-    Raises:
-        UserError: There are no images, or two have one name.
     """
 
     def __init__(
@@ -92,9 +89,9 @@ class Pictures:
         self.files: dict[Path, Path] = {}
         """Each image, by its path below the folder, which ends in .png whatever the file's own extension is."""
         self.lost = [f"{printable(file)} ({kind})" for file, kind in lost]
-        """What cannot be read of the images, with the reason; those that cannot be decoded are added as they are met."""
+        """The images that cannot be read, with the reason; iterating adds those that cannot be decoded."""
         self.others = counted((Counter(kind for _, kind in listing.skipped) - Counter(kind for _, kind in lost)).elements())
-        """What else there is, in words."""
+        """How many other files there are of each kind, in words."""
         for file in listing.images:
             name = file.relative_to(path).with_suffix(".png")
             if name in self.files:
@@ -109,11 +106,7 @@ class Pictures:
         """What is black and white in images of more than eight bits; None if there are none."""
 
     def __getitem__(self, name: Path) -> Tensor:
-        """Return the pixels of an image by its name, `(C, H, W)`, uint8.
-
-        Raises:
-            DecodingError: It cannot be read.
-        """
+        """Return the pixels of an image by its name, `(C, H, W)`, uint8."""
         with upright(self.files[name], self._place.read, self.value_range) as image:
             if self._half:
                 left = image.width // 2 * (self._half == "right")
@@ -121,11 +114,7 @@ class Pictures:
             return fitted(image, (self._channels, *(self._size or (image.height, image.width))))
 
     def __iter__(self) -> Iterator[tuple[Path, Tensor]]:
-        """Yield the name of each and its pixels.
-
-        Raises:
-            ReadingError: It is not the file that is at fault that one cannot be read.
-        """
+        """Yield the name and the pixels of each image that can be decoded; the others are added to `lost`."""
         for name in self.files:
             try:
                 yield name, self[name]
@@ -135,11 +124,7 @@ class Pictures:
                 self.lost.append(str(error))
 
     def refuse_lost(self) -> None:
-        """End where there are images that could not be used.
-
-        Raises:
-            UserError: There are some; the message names the first.
-        """
+        """Raise a UserError if images could not be used."""
         if self.lost:
             more = len(self.lost) - NAMED
             named = "; ".join(self.lost[:NAMED]) + f"; and {more:,} more" * (more > 0)
