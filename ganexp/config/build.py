@@ -47,7 +47,7 @@ from ganexp.training import (
     execution,
 )
 from ganexp.training.callbacks import diagnostics
-from ganexp.training.checkpoints import OthersCheckpoints
+from ganexp.training.checkpoints import NonWritingCheckpoints
 from ganexp.training.cuda_graph import CudaRecorder, Recorded, reason_against
 
 log = logging.getLogger(__name__)
@@ -131,7 +131,7 @@ def trainer_of(
     step = _step(plan, obtained)
     if folder and machine.device.type == "cpu":
         _say_if_heavy(plan)
-    checkpoints = (Checkpoints if processes.is_main else OthersCheckpoints)(
+    checkpoints = (Checkpoints if processes.is_main else NonWritingCheckpoints)(
         folder,
         every=config.checkpoint_every,
         keep=config.keep_checkpoints,

@@ -28,7 +28,7 @@ class Average(Part):
 
     @property
     def generator(self) -> nn.Module:
-        """What samples come from."""
+        """The generator that samples come from."""
         return self._generator
 
     def update(self) -> None:
@@ -46,9 +46,6 @@ class RunningAverage(Average):
         generator: The generator that is trained.
         discriminator: The discriminator that is trained; only needed with `of="both"`.
         of: Whose weights are averaged.
-
-    Raises:
-        ValueError: There is no discriminator to average.
     """
 
     def __init__(self, generator: nn.Module, discriminator: nn.Module | None = None, *, of: Of = "generator") -> None:
@@ -104,7 +101,7 @@ class AveragedByOptimizer(Average):
 
     def __init__(self, trained: Mapping[str, tuple[nn.Module, Any]]) -> None:
         super().__init__(trained["generator"][0])
-        self._trained = {name: one for name, one in trained.items() if hasattr(one[1], "averaged")}
+        self._trained = {name: pair for name, pair in trained.items() if hasattr(pair[1], "averaged")}
         self._averaged = {name: copy_of(network).requires_grad_(False).eval() for name, (network, _) in self._trained.items()}
 
     @property
@@ -218,28 +215,28 @@ class PowerAverage(RunningAverage):
     ) -> None:
         super().__init__(generator, discriminator, of=of)
         self.gamma = gamma_of(width)
-        self.beside = {f"{one:g}": PowerAverage(generator, width=one) for one in beside}
+        self.beside = {f"{further_width:g}": PowerAverage(generator, width=further_width) for further_width in beside}
 
     def keep(self, updates: Tensor) -> Tensor:
         return (1 - 1 / updates) ** (self.gamma + 1)
 
     def update(self) -> None:
         super().update()
-        for one in self.beside.values():
-            one.update()
+        for average in self.beside.values():
+            average.update()
 
     def networks(self) -> dict[str, nn.Module]:
-        further = {f"generator of width {width}": one.generator for width, one in self.beside.items()}
+        further = {f"generator of width {width}": average.generator for width, average in self.beside.items()}
         return super().networks() | further
 
     def state_dict(self) -> dict[str, Any]:
         own = super().state_dict()
-        return own | {"beside": {width: one.state_dict() for width, one in self.beside.items()}} if self.beside else own
+        return own | {"beside": {width: average.state_dict() for width, average in self.beside.items()}} if self.beside else own
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         super().load_state_dict(state)
-        for width, one in self.beside.items():
-            one.load_state_dict(state["beside"][width])
+        for width, average in self.beside.items():
+            average.load_state_dict(state["beside"][width])
 
 
 def gamma_of(width: float) -> float:
@@ -270,12 +267,12 @@ def post_hoc(snapshots: Sequence[Snapshot], iteration: int, width: float) -> dic
     Raises:
         ValueError: There is no snapshot of that iteration or an earlier one, or the width is out of range.
     """
-    used = [one for one in snapshots if one.iteration <= iteration]
-    shares, _ = shares_of([(one.iteration, one.gamma) for one in used], iteration, width)
+    used = [snapshot for snapshot in snapshots if snapshot.iteration <= iteration]
+    shares, _ = shares_of([(snapshot.iteration, snapshot.gamma) for snapshot in used], iteration, width)
     mixed = {name: torch.zeros_like(tensor, dtype=torch.float64) for name, tensor in used[-1].weights.items()}
-    for share, one in zip(shares, used, strict=True):
+    for share, snapshot in zip(shares, used, strict=True):
         for name, tensor in mixed.items():
-            tensor.add_(one.weights[name].double(), alpha=share)
+            tensor.add_(snapshot.weights[name].double(), alpha=share)
     return {name: tensor.to(used[-1].weights[name].dtype) for name, tensor in mixed.items()}
 
 
@@ -285,9 +282,6 @@ def shares_of(averages: Sequence[tuple[int, float]], iteration: int, width: Widt
 
     Each average is an iteration and a γ. Best is by least squares over the weight functions of time; the error is the distance
     between the two functions, relative to the norm of the wanted one.
-
-    Raises:
-        ValueError: There are no averages to sum, or the width is out of range.
     """
     if not averages:
         raise ValueError(f"there is no snapshot of iteration {iteration} or an earlier one")
@@ -310,8 +304,8 @@ def _inner(t: Any, gamma: Any, other_t: Any, other_gamma: Any) -> Any:
 
 def copy_of(network: nn.Module) -> nn.Module:
     """Return a copy of a network; weights that a hook has computed, as torch.nn.utils.weight_norm's does, lose their graphs."""
-    computed = (one for module in network.modules() for one in vars(module).values() if isinstance(one, Tensor))
-    return copy.deepcopy(network, {id(one): one.detach().clone() for one in computed if not one.is_leaf})
+    computed = (tensor for module in network.modules() for tensor in vars(module).values() if isinstance(tensor, Tensor))
+    return copy.deepcopy(network, {id(tensor): tensor.detach().clone() for tensor in computed if not tensor.is_leaf})
 
 
 def _buffers(slow: nn.Module, fast: nn.Module) -> Iterator[tuple[Buffers, Buffers, str]]:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from ganexp.documents import read_state, write_state
+from ganexp.documents import read_state, unfinished_name, write_state
 from ganexp.facts import UserError
 from ganexp.gan import GAN
 from ganexp.logging.layout import RunFolder
@@ -54,7 +54,7 @@ def stamped(
     """
     described: State = {"config": config, "shape": shape, "classes": classes, "class_names": list(class_names)}
     if source_shape:
-        ranges = [None if one is None else [*map(float, one)] for one in source_ranges]
+        ranges = [None if levels is None else [*map(float, levels)] for levels in source_ranges]
         described |= {"source_shape": list(source_shape), "source_ranges": ranges}
     return {"format": FORMAT, "torch": str(torch.__version__), **described, "run": run}
 
@@ -63,15 +63,12 @@ def save(state: State, folder: RunFolder, *, keep: int) -> None:
     """Write `iteration_<n>.pt`, point `last.pt` at it and delete all but the newest `keep`; each step is atomic.
 
     Checkpoints of later iterations, left over when a run was resumed from an earlier one, are deleted too.
-
-    Raises:
-        OSError: It could not be written; what was there is untouched.
     """
     path = folder.checkpoint(state["run"]["iteration"])
     write_state(path, state)
     point(folder.last, path)
     numbered = folder.numbered
-    kept = [one for one in numbered if one <= path][-keep:]
+    kept = [checkpoint for checkpoint in numbered if checkpoint <= path][-keep:]
     for other in numbered:
         if other not in kept:
             other.unlink(missing_ok=True)
@@ -79,7 +76,7 @@ def save(state: State, folder: RunFolder, *, keep: int) -> None:
 
 def point(name: Path, path: Path) -> None:
     """Give a file a second name: a hard link, or a copy where there are no links."""
-    unfinished = name.with_suffix(f".{os.getpid()}.unfinished")
+    unfinished = unfinished_name(name)
     unfinished.unlink(missing_ok=True)
     try:
         try:
@@ -120,9 +117,6 @@ def refuse_unlike(name: str, own: Any, given: Any, gan: GAN | None = None) -> No
     State that grows over a run is a list: of numbers or strings, of one tensor (or None) per parameter of the GAN, G's first,
     or of tensors with equally many rows, one per sample. Optimisers are left to `refuse_unlike_optimizer`. On the meta device
     all values are taken for finite.
-
-    Raises:
-        ValueError: The state differs; the text says where.
     """
     if isinstance(own, dict) and isinstance(given, dict):
         for key in own.keys() ^ given.keys():
@@ -148,21 +142,21 @@ def refuse_unlike(name: str, own: Any, given: Any, gan: GAN | None = None) -> No
 
 
 def _refuse_unlike_list(name: str, own: list[Any], given: list[Any], gan: GAN | None) -> None:
-    tensors = [one for one in given if isinstance(one, Tensor)]
+    tensors = [item for item in given if isinstance(item, Tensor)]
     if not tensors:
-        kinds = {type(one) for one in own} or {int, float, str, type(None)}
-        if not {type(one) for one in given} <= kinds:
+        kinds = {type(item) for item in own} or {int, float, str, type(None)}
+        if not {type(item) for item in given} <= kinds:
             raise ValueError(f"{name} should hold {' or '.join(sorted(kind.__name__ for kind in kinds))} alone")
         return
     parameters = [*gan.generator.parameters(), *gan.discriminator.parameters()] if gan else []
     of_parameters = len(given) == len(parameters) and all(
-        one is None or (isinstance(one, Tensor) and one.shape == parameter.shape and one.dtype == parameter.dtype)
-        for one, parameter in zip(given, parameters, strict=True)
+        item is None or (isinstance(item, Tensor) and item.shape == parameter.shape and item.dtype == parameter.dtype)
+        for item, parameter in zip(given, parameters, strict=True)
     )
-    of_samples = len({one.shape[:1] for one in tensors}) == 1 and len(tensors) == len(given)
+    of_samples = len({item.shape[:1] for item in tensors}) == 1 and len(tensors) == len(given)
     if not (of_parameters or of_samples):
         raise ValueError(f"{name} should hold a tensor for each parameter, G's first, or tensors with one row per sample")
-    if not all(one.is_meta or one.isfinite().all() for one in tensors):
+    if not all(item.is_meta or item.isfinite().all() for item in tensors):
         raise ValueError(f"{name} is not finite")
 
 
@@ -170,9 +164,6 @@ def refuse_unlike_optimizer(name: str, optimizer: Optimizer, given: State) -> No
     """Refuse an optimiser's state whose tensors are neither scalars nor shaped like the parameter that they belong to.
 
     A step on a stand-in parameter shows which of them are scalars.
-
-    Raises:
-        ValueError: A tensor is neither, a tensor or a learning rate is not finite, or the state belongs to other parameters.
     """
     own, groups = optimizer.state_dict()["param_groups"], given["param_groups"]
     if [group["params"] for group in own] != [group["params"] for group in groups]:

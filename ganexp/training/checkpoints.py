@@ -74,11 +74,7 @@ class Checkpoints:
         return last if self.begun and last and last.exists() else None
 
     def resume_from(self, path: Path) -> None:
-        """Make the resumed checkpoint the run's last one, since rows of later iterations are dropped.
-
-        Raises:
-            OSError: The name of the last one could not be written.
-        """
+        """Make the resumed checkpoint the run's last one, since rows of later iterations are dropped."""
         if self.folder is None or path.name == self.folder.last.name:
             return
         if path.parent.resolve() == self.folder.checkpoints.resolve():
@@ -134,8 +130,8 @@ class Checkpoints:
         self.lowest, self.best_at, self.begun = state["lowest"], state["best_at"], True
 
 
-class OthersCheckpoints(Checkpoints):
-    """The checkpoints that another process of the same run writes; this one only reads them, to roll the run back."""
+class NonWritingCheckpoints(Checkpoints):
+    """The checkpoints of a process that does not write: process 0 does, and this one reads them to roll the run back."""
 
     def write(self, run: Run, *, best: bool = False) -> bool:
         self.begun = self.begun or not best

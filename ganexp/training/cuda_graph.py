@@ -142,14 +142,14 @@ class Recorded(Step):
             self.gan.timer.restart()
         batches = []
 
-        def seen() -> Iterator[Batch]:
+        def noted() -> Iterator[Batch]:
             for batch in reals:
                 batches.append(batch)
                 yield batch
 
         self.gan.meter.begin(keep_gradients=True)
         with self.gan.timer.phase("iteration"):
-            recorder.warm_up(lambda: self.iterate(seen()))
+            recorder.warm_up(lambda: self.iterate(noted()))
         self.schedule.advance()
         self._places += [batch.map(torch.clone) for batch in batches[len(self._places) :]]
         return len(batches)
@@ -180,22 +180,21 @@ class Recorded(Step):
             self.recordings[turn] = Recording(replay, batches, increments, self.gan.meter.held)
         except (RuntimeError, StopIteration) as error:
             first = _first(error)
-            said = one_line(first)
-            reason = "it draws a varying number of batches" if isinstance(first, StopIteration) else said
+            reason = "it draws a varying number of batches" if isinstance(first, StopIteration) else one_line(first)
             log.warning("cuda_graph: an iteration cannot be recorded (%s), so all are run eagerly.", reason)
             self.recordings, self.recorder = {}, None
             self.gan.timer.restart()
         _put_back(counters, before)  # what was recorded has not happened yet
 
-    def _refuse_counts(self, made: Counter[str]) -> None:
+    def _refuse_counts(self, updates: Counter[str]) -> None:
         """Reject iterations whose update counts differ from d_steps and g_steps, and networks that rest in some turns."""
         counts = self.gan.penalty.turn(self.d_steps, self.g_steps) is not None
-        if counts and made != {"d": self.d_steps, "g": self.g_steps}:
+        if counts and updates != {"d": self.d_steps, "g": self.g_steps}:
             raise RuntimeError(
                 f"{type(self.gan.penalty).__name__} counts updates, and {self.strategy} makes other numbers of them "
                 "than d_steps and g_steps"
             )
-        if len(self._met) > 1 and len(made) < 2:
+        if len(self._met) > 1 and len(updates) < 2:
             raise RuntimeError(f"{self.strategy} lets a network rest in some iterations")
 
     def _counters(self) -> list[Counter[str]]:

@@ -26,10 +26,9 @@ class Machine:
 
     @classmethod
     def resolved(cls, device: str, precision: str) -> "Machine":
-        """Resolve names of device and precision; `auto` is the current GPU if there is one, and TF32 on a GPU that has it.
+        """Resolve names of device and precision, and refuse what this machine does not have.
 
-        Raises:
-            UserError: This machine does not have the device or the precision.
+        `auto` is the current GPU if there is one, and TF32 on a GPU that has it.
         """
         if device == "auto":
             device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -118,8 +117,8 @@ def last_layer_in_float32(discriminator: nn.Module) -> None:
     computes by functions instead of modules is not found.
     """
     if held := [*getattr(discriminator, "scales", ()), *getattr(discriminator, "halves", ())]:
-        for one in held:
-            last_layer_in_float32(one)
+        for network in held:
+            last_layer_in_float32(network)
         return
     layers = [module for module in discriminator.modules() if isinstance(module, (nn.Linear, _ConvNd))]
     if layers:
@@ -129,7 +128,7 @@ def last_layer_in_float32(discriminator: nn.Module) -> None:
 
 
 def _without_autocast(layer: nn.Module, x: Tensor, *further: Any) -> Tensor:
-    floats = (one.float() if isinstance(one, Tensor) and one.is_floating_point() else one for one in (x, *further))
+    floats = (value.float() if isinstance(value, Tensor) and value.is_floating_point() else value for value in (x, *further))
     with torch.autocast(x.device.type, enabled=False):
         return type(layer).forward(layer, *floats)
 

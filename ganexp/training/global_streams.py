@@ -30,11 +30,7 @@ class GlobalStreams:
         }
 
     def refuse(self, state: dict[str, Any]) -> None:
-        """Refuse an invalid state, by a trial on streams that nothing draws from.
-
-        Raises:
-            Exception: A stream refuses its state.
-        """
+        """Refuse an invalid state, by setting it on streams that nothing draws from; each raises an error of its own."""
         torch.Generator().set_state(state["torch"])
         if (state["cuda"] is not None) != (self.device.type == "cuda"):
             raise ValueError("it is of another kind of device")

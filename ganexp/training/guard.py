@@ -51,20 +51,20 @@ class Guard:
         wrong = trouble(row)
         if not wrong:
             return True
-        said = f"Diverged at iteration {run.iteration}: {wrong}."
+        sentence = f"Diverged at iteration {run.iteration}: {wrong}."
         if self.folder:
-            write_down(self.folder.divergence, said, row, run)
+            write_down(self.folder.divergence, sentence, row, run)
         last = run.checkpoints.last
         if self.on_divergence == "warn":
-            log.warning(said)
+            log.warning(sentence)
         elif self.on_divergence == "rollback" and last and self.rollbacks < MOST_ROLLBACKS:
             self._roll_back(run, last)
             others = "batches" if run.gan.prior.are_sources else "latents"
-            log.warning("%s Back to iteration %d, with other %s.", said, run.iteration, others)
+            log.warning("%s Back to iteration %d, with other %s.", sentence, run.iteration, others)
         else:
             kept = f"The last good checkpoint is {last}. " if last else ""
             others = "" if self.on_divergence == "rollback" else ", or on_divergence=rollback"
-            raise Diverged(f"{said} {kept}Try a lower optimizer.lr, or penalty=[gradient_penalty]{others}.")
+            raise Diverged(f"{sentence} {kept}Try a lower optimizer.lr, or penalty=[gradient_penalty]{others}.")
         return False
 
     def _roll_back(self, run: Run, last: Path) -> None:
@@ -87,8 +87,8 @@ class Guard:
 
 def trouble(row: Row) -> str:
     """Return what is wrong with a row, or an empty string."""
-    found = {key: value for key, value in row.items() if not key.startswith(UNBOUNDED) and not isinstance(value, Picture)}
-    wrong = [f"{key} is {value:.3g}" for key, value in found.items() if not math.isfinite(value) or abs(value) > SENSIBLE]
+    values = {key: value for key, value in row.items() if not key.startswith(UNBOUNDED) and not isinstance(value, Picture)}
+    wrong = [f"{key} is {value:.3g}" for key, value in values.items() if not math.isfinite(value) or abs(value) > SENSIBLE]
     return ", ".join(wrong)
 
 
@@ -100,7 +100,7 @@ def unfit(gan: GAN, averages: Mapping[str, nn.Module]) -> str:
     must also be at most `SENSIBLE`. All of it crosses to the host in one transfer.
     """
     networks, optimizers = (gan.generator, gan.discriminator), (gan.optimizer_g, gan.optimizer_d)
-    moments = [value for one in optimizers for state in one.state.values() for value in state.values()]
+    moments = [value for optimizer in optimizers for state in optimizer.state.values() for value in state.values()]
     bounded: dict[str, list[Tensor]] = {
         "the generator": [*gan.generator.parameters()],
         "the discriminator": [*gan.discriminator.parameters()],
@@ -137,7 +137,7 @@ def _largest(tensors: list[Tensor], device: torch.device) -> Tensor:
     return torch.stack(sizes).amax() if sizes else torch.zeros((), dtype=torch.float64, device=device)
 
 
-def write_down(path: Path, said: str, row: Row, run: Run) -> None:
+def write_down(path: Path, sentence: str, row: Row, run: Run) -> None:
     """Write the row and statistics of the last batch to a file."""
     meter = run.gan.meter
     outputs = {"real scores": meter.last_real, "fake scores": meter.last_fake}
@@ -145,7 +145,7 @@ def write_down(path: Path, said: str, row: Row, run: Run) -> None:
     batch = {name: _statistics(tensor) for name, tensor in ({"reals": run.reals.last.values} | tensors).items()}
     plain = {key: value for key, value in row.items() if not isinstance(value, Picture)}
     try:
-        write_document(path, {"said": said, "row": plain, "batch": batch})
+        write_document(path, {"said": sentence, "row": plain, "batch": batch})
     except OSError as error:
         log.warning("No %s: %s.", path, error)
 

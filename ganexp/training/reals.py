@@ -67,9 +67,9 @@ class Reals:
         self._full: Iterator[Batch] = self._full_batches()
         self._first: list[Tensor] = []
         self._looked = False
-        said = getattr(reals, "batch_size", None)  # feeds and DataLoaders say it before anything is drawn
-        if said not in (None, self.batch_size):
-            raise ValueError(self._wrong_size(said))
+        stated_size = getattr(reals, "batch_size", None)  # feeds and DataLoaders say it before anything is drawn
+        if stated_size not in (None, self.batch_size):
+            raise ValueError(self._wrong_size(stated_size))
 
     def seek(self, batches: int, images: int) -> None:
         """Continue after a number of batches and images, by drawing and skipping them if `reals` has no `seek`."""
@@ -138,19 +138,15 @@ class Reals:
         self._looked = True
         if values.dim() == 4:
             low, high = torch.stack(values.aminmax()).tolist()
-            if 0 <= low < high <= 1:
+            from_to_tensor = 0 <= low < high <= 1
+            if from_to_tensor or (low >= 0 and high > LARGE):
                 log.warning(
-                    "The first real batch has its values in [%.3g, %.3g], as ToTensor() makes them, and generators make images "
-                    "in [-1, 1]: scale them by 2 * x - 1, or return uint8.",
+                    "The first real batch has its values in [%.3g, %.3g]%s, and generators make images in [-1, 1]: scale them "
+                    "by %s, or return uint8.",
                     low,
                     high,
-                )
-            elif low >= 0 and high > LARGE:
-                log.warning(
-                    "The first real batch has its values in [%.3g, %.3g], and generators make images in [-1, 1]: scale them by "
-                    "x / 127.5 - 1, or return uint8.",
-                    low,
-                    high,
+                    ", as ToTensor() makes them" if from_to_tensor else "",
+                    "2 * x - 1" if from_to_tensor else "x / 127.5 - 1",
                 )
 
     def _skip_to(self, batches: int) -> None:
@@ -195,19 +191,19 @@ class Reals:
         given = Batch.of(first)
         images = given.values
         if not isinstance(images, Tensor) or images.dim() == 0 or not images.is_floating_point():
-            found = f"{images.dtype} of shape {tuple(images.shape)}" if isinstance(images, Tensor) else type(images).__name__
+            kind = f"{images.dtype} of shape {tuple(images.shape)}" if isinstance(images, Tensor) else type(images).__name__
             raise ValueError(
                 f"a batch of reals must be a tensor of floats, ({self.batch_size}, …), images in [-1, 1], alone or before its "
-                f"labels, not {found}"
+                f"labels, not {kind}"
             )
 
-        def moved(one: Tensor) -> Tensor:
-            return one.to(self.device, self.dtype if one.is_floating_point() else None, non_blocking=True)
+        def moved(tensor: Tensor) -> Tensor:
+            return tensor.to(self.device, self.dtype if tensor.is_floating_point() else None, non_blocking=True)
 
         return given.map(moved)
 
-    def _wrong_size(self, found: object) -> str:
+    def _wrong_size(self, size: object) -> str:
         return (
-            f"reals has batches of {found} and GAN draws {self.batch_size} latents: "
-            f"give GAN(…, batch_size={found}), or batches of {self.batch_size}"
+            f"reals has batches of {size} and GAN draws {self.batch_size} latents: "
+            f"give GAN(…, batch_size={size}), or batches of {self.batch_size}"
         )

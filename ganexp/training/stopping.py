@@ -5,7 +5,7 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
-SIGNALS = [one for one in signal.Signals if one.name in ("SIGTERM", "SIGINT", "SIGUSR1", "SIGHUP")]
+SIGNALS = [number for number in signal.Signals if number.name in ("SIGTERM", "SIGINT", "SIGUSR1", "SIGHUP")]
 """A shutdown, Ctrl-C, a cluster's warning before it takes the machine back, and a terminal that is closed; Windows has two."""
 
 

@@ -43,9 +43,6 @@ class Trainer:
         checkpoints: Which states are kept; by default none.
         guard: What is done when the run diverges; by default it stops.
         stopping: Reports that a signal has asked the run to stop.
-
-    Raises:
-        ValueError: `iterations` is not positive, or `reals` cannot be iterated over as required.
     """
 
     @checked
@@ -226,8 +223,8 @@ class Trainer:
             self.streams.refuse(state["streams"])
         except Exception as error:  # what a tampered value makes a stream raise has no common type
             reason = one_line(error)
-            said = reason if type(error) is ValueError else f"{type(error).__name__}: {reason}"
-            raise CheckpointError(f"the checkpoint does not fit this run ({said})") from error
+            reason = reason if type(error) is ValueError else f"{type(error).__name__}: {reason}"
+            raise CheckpointError(f"the checkpoint does not fit this run ({reason})") from error
         before, now = state["reals"]["digest"], self.reals.digest
         if before and now and before != now:
             raise CheckpointError("the data are not those that the run was trained on: bring them back, or begin a new run")
@@ -236,8 +233,8 @@ class Trainer:
         """Close the loggers, the first one last, and return the summary with the paths that they add."""
         last = {key: value.path if isinstance(value, Picture) else value for key, value in self.last_row.items()}
         paths = {"checkpoint": str(self.checkpoints.last)} if self.checkpoints.last else {}
-        told = [collapse(self.last_row) if ending == "finished" else "", self.checkpoints.summary_note()]
-        notes = [note for note in told if note]
+        sentences = [collapse(self.last_row) if ending == "finished" else "", self.checkpoints.summary_note()]
+        notes = [note for note in sentences if note]
         self._before_s, self._since = self.trained_s, None
         summary = Summary(state=ending, iteration=self.iteration, wall_s=self.trained_s, notes=notes, paths=paths, last=last)
         self.reals.close()

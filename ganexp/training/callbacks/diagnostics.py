@@ -50,10 +50,10 @@ class Diagnostics(Callback):
         z = gan.prior.measured(len(real))
         real = real.split(len(z))[0]  # there may be fewer sources to look at
         with looking(gan.prior, average, gan.generator, gan.discriminator):
-            found = diversity(made(average, z), real.values)
+            figures = diversity(made(average, z), real.values)
             fake = replace(z, values=made(gan.generator, z), source=z.values)
-            found |= accuracies(gan, real, fake, held_out)
-        return {key: value for key, value in found.items() if math.isfinite(value)}
+            figures |= accuracies(gan, real, fake, held_out)
+        return {key: value for key, value in figures.items() if math.isfinite(value)}
 
 
 def diversity(fake: Tensor, real: Tensor) -> dict[str, float]:
@@ -72,22 +72,22 @@ def diversity(fake: Tensor, real: Tensor) -> dict[str, float]:
     mean, really = apart[two].mean(), apart_really[two].mean()
     near = (nearest < usual / 2) | (nearest == 0)
     values = torch.stack([mean, mean / really, near.to(mean).mean().where(~nearest.isnan().any(), torch.nan)]).tolist()
-    found = dict(zip(("diversity/distance", "diversity/relative", "diversity/near_duplicates"), values, strict=True))
+    figures = dict(zip(("diversity/distance", "diversity/relative", "diversity/near_duplicates"), values, strict=True))
     if fake.dim() != 4:
-        del found["diversity/near_duplicates"]
-    return found
+        del figures["diversity/near_duplicates"]
+    return figures
 
 
 def collapse(row: Row) -> str:
     """Return a sentence for the end of a run if a row shows that its samples are alike; empty where that is not clear."""
     spread, alike = row.get("diversity/relative"), row.get("diversity/near_duplicates")
     if isinstance(alike, float) and alike >= ALIKE:
-        seen = f"{100 * alike:.0f} % of the samples have a near-duplicate in their batch, and hardly any real image has"
+        symptom = f"{100 * alike:.0f} % of the samples have a near-duplicate in their batch, and hardly any real image has"
     elif alike is None and isinstance(spread, float) and spread < SPREAD:
-        seen = f"the samples are {100 * spread:.0f} % as far apart as real ones"
+        symptom = f"the samples are {100 * spread:.0f} % as far apart as real ones"
     else:
         return ""
-    return f"Collapsed, or hardly trained yet: {seen}."
+    return f"Collapsed, or hardly trained yet: {symptom}."
 
 
 def accuracies(gan: GAN, real: Batch, fake: Batch, held_out: Batch | None) -> dict[str, float]:

@@ -50,14 +50,14 @@ class Dynamics(Callback):
             return {}
 
 
-def figures(found: Spectrum) -> Row:
+def figures(game: Spectrum) -> Row:
     """Return a spectrum as part of a row."""
-    values = found.eigenvalues
-    upper = [one for one in values if one.imag >= 0 or one.conjugate() not in values]  # a search may end within a pair
+    values = game.eigenvalues
+    upper = [value for value in values if value.imag >= 0 or value.conjugate() not in values]  # a search may end within a pair
     row: Row = {}
-    for number, one in enumerate(upper, 1):
-        row |= {f"dynamics/real_{number}": float(one.real), f"dynamics/imag_{number}": float(abs(one.imag))}
-    row |= {"dynamics/smallest_real": found.smallest_real, "dynamics/rotation": found.rotation}
-    for network, (smallest, largest) in (("d", found.d), ("g", found.g)):
+    for number, value in enumerate(upper, 1):
+        row |= {f"dynamics/real_{number}": float(value.real), f"dynamics/imag_{number}": float(abs(value.imag))}
+    row |= {"dynamics/smallest_real": game.smallest_real, "dynamics/rotation": game.rotation}
+    for network, (smallest, largest) in (("d", game.d), ("g", game.g)):
         row |= {f"dynamics/{network}_smallest": smallest, f"dynamics/{network}_largest": largest}
     return {key: value for key, value in row.items() if value == value}

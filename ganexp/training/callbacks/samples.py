@@ -44,8 +44,8 @@ class Samples(Callback):
     def __call__(self, run: Run) -> Row:
         if not run.loggers:
             return {}
-        gan, seen = run.gan, run.reals.shown()
-        return {**draw(run.step.average.generator, gan.discriminator, gan.prior, seen, run.iteration, self.pictures)}
+        gan, reals = run.gan, run.reals.shown()
+        return {**draw(run.step.average.generator, gan.discriminator, gan.prior, reals, run.iteration, self.pictures)}
 
 
 def draw(
@@ -72,7 +72,7 @@ def draw(
             z = prior.fixed(COLUMNS * (min(prior.classes, MOST_ROWS) or 8))
             images = made(generator, z)
             if prior.are_sources:
-                few = z.map(lambda one: one[:MOST_SOURCES])
+                few = z.map(lambda tensor: tensor[:MOST_SOURCES])
                 two_way = declared(generator).two_way
                 pictures["samples"] = translations(few.values, images[:MOST_SOURCES], few.target, two_way=two_way)
             else:
