@@ -47,6 +47,7 @@ from ganexp.training import (
     execution,
 )
 from ganexp.training.callbacks import diagnostics
+from ganexp.training.checkpoint import description
 from ganexp.training.checkpoints import NonWritingCheckpoints
 from ganexp.training.cuda_graph import CudaRecorder, Recorded, reason_against
 
@@ -137,12 +138,14 @@ def trainer_of(
         keep=config.keep_checkpoints,
         best=config.keep_best,
         highest=config.keep_best is not None and high_is_best(config.keep_best, measuring(config)),
-        config=plan.values,
-        shape=plan.facts.shape,
-        classes=plan.facts.classes,
-        class_names=dataset.class_names if plan.facts.classes else (),
-        source_shape=plan.facts.source_shape,
-        source_ranges=dataset.source_ranges if folder and plan.facts.source_shape else (),
+        described=description(
+            plan.values,
+            plan.facts.shape,
+            plan.facts.classes,
+            dataset.class_names if plan.facts.classes else (),
+            plan.facts.source_shape,
+            dataset.source_ranges if folder and plan.facts.source_shape else (),
+        ),
     )
     trainer = Trainer(
         step,

@@ -32,30 +32,38 @@ class CheckpointError(UserError):
     """A checkpoint cannot be read or does not fit, said in one sentence."""
 
 
-def stamped(
-    run: State,
+def description(
     config: dict[str, Any],
-    shape: list[int] | None,
+    shape: Sequence[int] | None,
     classes: int = 0,
     class_names: Sequence[str] = (),
     source_shape: Sequence[int] = (),
     source_ranges: Sequence[tuple[float, float] | None] = (),
 ) -> State:
-    """Return a run's state with the further values of a self-contained file.
+    """Return what a checkpoint says of its run, so that the generator can be built and used again without the data.
 
     Args:
-        run: The state of the trainer.
         config: The run's configuration as plain values.
-        shape: The shape of one sample, so that the generator can be built again without the data.
-        classes: The number of classes of the labels, if there are any; for the same reason.
-        class_names: What the classes are called, if they have names.
+        shape: The shape of one sample.
+        classes: The number of classes of the labels, if there are any.
+        class_names: The names of the classes, if they have any.
         source_shape: The shape of a source, if G is given sources.
         source_ranges: What is black and white in files that sources are read from, as `Dataset.source_ranges`.
     """
-    described: State = {"config": config, "shape": shape, "classes": classes, "class_names": list(class_names)}
+    described: State = {
+        "config": config,
+        "shape": None if shape is None else list(shape),
+        "classes": classes,
+        "class_names": list(class_names),
+    }
     if source_shape:
         ranges = [None if levels is None else [*map(float, levels)] for levels in source_ranges]
         described |= {"source_shape": list(source_shape), "source_ranges": ranges}
+    return described
+
+
+def stamped(run: State, described: State) -> State:
+    """Return the content of a file: a trainer's state, the `description` of its run, and the versions."""
     return {"format": FORMAT, "torch": str(torch.__version__), **described, "run": run}
 
 
@@ -66,7 +74,7 @@ def save(state: State, folder: RunFolder, *, keep: int) -> None:
     """
     path = folder.checkpoint(state["run"]["iteration"])
     write_state(path, state)
-    point(folder.last, path)
+    link(folder.last, path)
     numbered = folder.numbered
     kept = [checkpoint for checkpoint in numbered if checkpoint <= path][-keep:]
     for other in numbered:
@@ -74,7 +82,7 @@ def save(state: State, folder: RunFolder, *, keep: int) -> None:
             other.unlink(missing_ok=True)
 
 
-def point(name: Path, path: Path) -> None:
+def link(name: Path, path: Path) -> None:
     """Give a file a second name: a hard link, or a copy where there are no links."""
     unfinished = unfinished_name(name)
     unfinished.unlink(missing_ok=True)

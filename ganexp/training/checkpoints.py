@@ -2,7 +2,6 @@
 
 import logging
 import math
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,7 +11,7 @@ from ganexp.documents import write_state
 from ganexp.logging import Row
 from ganexp.logging.layout import RunFolder
 from ganexp.ranges import checked
-from ganexp.training.checkpoint import point, save, stamped
+from ganexp.training.checkpoint import State, description, link, save, stamped
 from ganexp.training.guard import unfit
 from ganexp.training.run import Run
 
@@ -28,10 +27,7 @@ class Checkpoints:
         keep: How many of the newest are kept.
         best: A key of the rows: `checkpoints/best.pt` is from the iteration at which its value was lowest.
         highest: Whether it is from the iteration with the highest value instead.
-        config: The run's configuration as plain values.
-        shape, classes, class_names, source_shape, source_ranges: The shape of one sample, the number and names of the classes
-            of the labels if there are any, and the shape of a source and what is black and white in its files if G is given
-            sources, so that the generator can be built and used again without the data.
+        described: The `description` of the run; by default without a configuration or a shape.
     """
 
     @checked
@@ -43,22 +39,13 @@ class Checkpoints:
         keep: Annotated[int, Ge(1)] = 2,
         best: str | None = None,
         highest: bool = False,
-        config: dict[str, Any] | None = None,
-        shape: Sequence[int] | None = None,
-        classes: int = 0,
-        class_names: Sequence[str] = (),
-        source_shape: Sequence[int] = (),
-        source_ranges: Sequence[tuple[float, float] | None] = (),
+        described: State | None = None,
     ) -> None:
         self.folder = None if folder is None else RunFolder(Path(folder))
         self.every = every
         self.keep = keep
         self.best = best
-        self.config = config or {}
-        self.shape = None if shape is None else list(shape)
-        self.classes = classes
-        self.class_names = class_names
-        self.sources = source_shape, source_ranges
+        self.described = described or description({}, None)
         self.sign = -1 if highest else 1
         self.lowest = float("inf")
         """The lowest value of the measurement, or of its negative where the highest is best."""
@@ -78,9 +65,9 @@ class Checkpoints:
         if self.folder is None or path.name == self.folder.last.name:
             return
         if path.parent.resolve() == self.folder.checkpoints.resolve():
-            point(self.folder.last, path)
+            link(self.folder.last, path)
 
-    def look_at(self, run: Run, row: Row) -> None:
+    def write_if_due(self, run: Run, row: Row) -> None:
         """Write a checkpoint if it is time for one, or if the measurement is the best so far."""
         value = row.get(self.best) if self.best else None
         if isinstance(value, (int, float)) and self.sign * value < self.lowest:
@@ -99,7 +86,7 @@ class Checkpoints:
         if wrong:
             log.warning("No checkpoint at iteration %d, since %s.%s", run.iteration, wrong, self._intact)
             return False
-        state = stamped(run.state_dict(), self.config, self.shape, self.classes, self.class_names, *self.sources)
+        state = stamped(run.state_dict(), self.described)
         try:
             if best:
                 write_state(self.folder.best, state)

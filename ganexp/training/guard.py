@@ -48,12 +48,12 @@ class Guard:
         Raises:
             Diverged: The run has to stop.
         """
-        wrong = trouble(row)
+        wrong = divergence_of(row)
         if not wrong:
             return True
         sentence = f"Diverged at iteration {run.iteration}: {wrong}."
         if self.folder:
-            write_down(self.folder.divergence, sentence, row, run)
+            write_report(self.folder.divergence, sentence, row, run)
         last = run.checkpoints.last
         if self.on_divergence == "warn":
             log.warning(sentence)
@@ -85,7 +85,7 @@ class Guard:
         self.rollbacks = max(self.rollbacks, state["rollbacks"])
 
 
-def trouble(row: Row) -> str:
+def divergence_of(row: Row) -> str:
     """Return what is wrong with a row, or an empty string."""
     values = {key: value for key, value in row.items() if not key.startswith(UNBOUNDED) and not isinstance(value, Picture)}
     wrong = [f"{key} is {value:.3g}" for key, value in values.items() if not math.isfinite(value) or abs(value) > SENSIBLE]
@@ -137,7 +137,7 @@ def _largest(tensors: list[Tensor], device: torch.device) -> Tensor:
     return torch.stack(sizes).amax() if sizes else torch.zeros((), dtype=torch.float64, device=device)
 
 
-def write_down(path: Path, sentence: str, row: Row, run: Run) -> None:
+def write_report(path: Path, sentence: str, row: Row, run: Run) -> None:
     """Write the row and statistics of the last batch to a file."""
     meter = run.gan.meter
     outputs = {"real scores": meter.last_real, "fake scores": meter.last_fake}

@@ -66,7 +66,7 @@ class Reals:
         self._last: Batch | None = None
         self._full: Iterator[Batch] = self._full_batches()
         self._first: list[Tensor] = []
-        self._looked = False
+        self._range_checked = False
         stated_size = getattr(reals, "batch_size", None)  # feeds and DataLoaders say it before anything is drawn
         if stated_size not in (None, self.batch_size):
             raise ValueError(self._wrong_size(stated_size))
@@ -108,8 +108,8 @@ class Reals:
     def __next__(self) -> Batch:
         with self.phase("data"):
             self._last = batch = next(self._full)
-        if not self._looked:
-            self._look(batch.values)
+        if not self._range_checked:
+            self._check_range(batch.values)
         if batch.values.dim() != 4 and sum(map(len, self._first)) < ENOUGH:
             self._first.append(self.processes.gather(batch.values.clone()))
         self.batches += 1
@@ -133,9 +133,9 @@ class Reals:
         self.seek(state["batches"], state["images"])
         self._first = [points.to(self.device) for points in state["points"]]
 
-    def _look(self, values: Tensor) -> None:
+    def _check_range(self, values: Tensor) -> None:
         """Warn if the images of the first batch are in [0, 1] or [0, 255]; reading their range makes the host wait, once."""
-        self._looked = True
+        self._range_checked = True
         if values.dim() == 4:
             low, high = torch.stack(values.aminmax()).tolist()
             from_to_tensor = 0 <= low < high <= 1

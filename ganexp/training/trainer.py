@@ -153,7 +153,7 @@ class Trainer:
             row = self.write(row)
             if not self.guard.passes(self, row):
                 return
-        self.checkpoints.look_at(self, row)
+        self.checkpoints.write_if_due(self, row)
 
     def write(self, row: Row) -> Row:
         """Write a row, unless it is empty, and return it with the progress counters."""

@@ -64,11 +64,11 @@ def test_going_on_from_an_earlier_checkpoint_leaves_none_of_the_abandoned_course
 def test_what_could_not_be_written_is_not_the_best(tmp_path, caplog):
     made = build(composed(*SMALL, "keep_best=loss/d", "iterations=9"), tmp_path)
     made.checkpoints.folder.checkpoints.touch()  # a file where the folder should be
-    made.checkpoints.look_at(made, {"loss/d": 1.0})
+    made.checkpoints.write_if_due(made, {"loss/d": 1.0})
     assert "No checkpoint at iteration 0" in caplog.text
     assert made.checkpoints.lowest == float("inf")
     made.checkpoints.folder.checkpoints.unlink()
-    made.checkpoints.look_at(made, {"loss/d": 2.0})
+    made.checkpoints.write_if_due(made, {"loss/d": 2.0})
     assert checkpoint.load(tmp_path / "checkpoints" / "best.pt")["run"]["checkpoints"]["lowest"] == 2
     made.fit()
 

@@ -13,7 +13,7 @@ from torch import nn
 from ganexp import build
 from ganexp.strategies.base import as_strategy
 from ganexp.training import Diverged, checkpoint
-from ganexp.training.guard import trouble, unfit
+from ganexp.training.guard import divergence_of, unfit
 from tests.composing import composed
 from tests.small_runs import CONVOLUTIONAL, SMALL
 from tests.small_runs import untimed as rows
@@ -51,8 +51,8 @@ def test_a_run_that_diverges_stops_with_its_last_good_checkpoint(tmp_path):
 
 
 def test_what_callbacks_look_at_does_not_count():
-    assert trouble({"loss/d": 2e8}) == "loss/d is 2e+08"
-    assert not trouble({"dynamics/d_largest": 2e8, "eval/fid": 1e9})
+    assert divergence_of({"loss/d": 2e8}) == "loss/d is 2e+08"
+    assert not divergence_of({"dynamics/d_largest": 2e8, "eval/fid": 1e9})
 
 
 def test_a_warning_goes_on(tmp_path, caplog):

@@ -160,7 +160,7 @@ def test_networks_that_draw_random_numbers_by_numpy_or_python_resume_too(tmp_pat
     cfg.generator._target_ = f"{__name__}.Noisy"
     whole = build(cfg, trust="tests")
     iterate(whole, 3)
-    whole.checkpoints = Checkpoints(tmp_path, config=whole.checkpoints.config, shape=whole.checkpoints.shape)
+    whole.checkpoints = Checkpoints(tmp_path, described=whole.checkpoints.described)
     whole.checkpoints.write(whole)
     iterate(whole, 4)
     expected = copy.deepcopy(state(whole))

@@ -73,8 +73,7 @@ def tampered(state, path, value):
 
 def saved(trainer):
     """Return what a file of the run's state would hold."""
-    checkpoints = trainer.checkpoints
-    return checkpoint.stamped(trainer.state_dict(), checkpoints.config, checkpoints.shape)
+    return checkpoint.stamped(trainer.state_dict(), trainer.checkpoints.described)
 
 
 def refusal(kind, attempt):

@@ -51,7 +51,8 @@ def test_a_run_leaves_rows_pictures_checkpoint_and_summary(began_run):
 
 def test_before_anything_is_trained_there_are_samples_of_the_first_weights_beside_real_images(began_run):
     made, _, folder = began_run
-    untrained, row = build(made.checkpoints.config), json.loads((folder / "metrics.jsonl").read_text().splitlines()[0])
+    untrained = build(made.checkpoints.described["config"])
+    row = json.loads((folder / "metrics.jsonl").read_text().splitlines()[0])
     with torch.no_grad():
         fake = untrained.gan.generator.eval()(untrained.gan.prior.fixed(64).values)
     for key, images in {"samples": fake, "real": next(untrained.reals).values}.items():

@@ -15,7 +15,7 @@ from ganexp.documents import write_state
 from ganexp.facts import UserError
 from ganexp.training import CheckpointError, PowerAverage, checkpoint
 from ganexp.training.averages import Snapshot, post_hoc, shares_of
-from ganexp.training.checkpoint import refuse_unlike, stamped
+from ganexp.training.checkpoint import description, refuse_unlike, stamped
 
 CLOSE = 0.05
 """Relative distance of two averages' weights over time above which a run should keep more checkpoints."""
@@ -38,7 +38,7 @@ def averaged(width: float, options: argparse.Namespace) -> Path:
     settings["evaluation"] = {**last["config"].get("evaluation", {}), "of": "average"}  # the file holds nothing else
     run = {"iteration": iteration, "step": {"average": {"generator": weights}}}
     described = [last.get(key, ()) for key in ("class_names", "source_shape", "source_ranges")]
-    write_state(place, stamped(run, settings, last["shape"], last["classes"], *described))
+    write_state(place, stamped(run, description(settings, last["shape"], last["classes"], *described)))
     more = "" if off < CLOSE else "; more checkpoints, or another width in average.beside, would bring it closer"
     print(f"Written to {place}: its averaging profile is {100 * off:.2g} % off that of width {width:g}{more}")
     return place
