@@ -36,7 +36,7 @@ def unfinished_name(path: Path) -> Path:
 
 @contextmanager
 def atomic_write(path: Path, *, durable: bool = True) -> Iterator[IO[bytes]]:
-    """Open a file to be written beside `path`; it is renamed over `path` once it is complete.
+    """Open a file to be written beside `path`, in a folder that is made if need be; once complete, it is renamed over `path`.
 
     Args:
         path: The file.
@@ -45,6 +45,7 @@ def atomic_write(path: Path, *, durable: bool = True) -> Iterator[IO[bytes]]:
     Raises:
         Unwritable: The file could not be written; what was at `path` is untouched, and nothing else is left behind.
     """
+    path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = unfinished_name(path)
     try:
         unfinished.unlink(missing_ok=True)
@@ -107,10 +108,9 @@ def refuse_taken(path: Path, overwrite: bool) -> None:
 
 
 def write_state(path: Path, state: Any) -> None:
-    """Write tensors and plain values as torch does, in a folder that is made if it does not exist."""
+    """Write tensors and plain values as torch does."""
     import torch
 
-    path.parent.mkdir(parents=True, exist_ok=True)
     with atomic_write(path) as file:
         try:
             torch.save(state, file)
@@ -163,16 +163,14 @@ def weights_among(stored: Any, like: "Mapping[str, Tensor]") -> "dict[str, Tenso
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a text, in a folder that is made if it does not exist."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    """Write a text."""
     with atomic_write(path) as file:
         file.write(text.encode(errors="replace"))
 
 
 def write_document(path: Path, values: Any) -> None:
     """Write plain values as JSON."""
-    with atomic_write(path) as file:
-        file.write((json.dumps(values, indent=2) + "\n").encode())
+    write_text(path, json.dumps(values, indent=2) + "\n")
 
 
 def leaves(values: dict[str, Any]) -> Iterator[tuple[str, Any]]:

@@ -78,7 +78,6 @@ class FolderLogger(Logger):
         for key, value in row.items():
             if isinstance(value, Picture):
                 path = self.folder.path / value.path
-                path.parent.mkdir(parents=True, exist_ok=True)
                 with atomic_write(path) as file:
                     Image.fromarray(value.image).save(file, "png")
                 if key == "samples" and row["progress/iteration"]:  # what an untrained generator draws is no result

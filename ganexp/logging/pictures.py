@@ -41,12 +41,7 @@ def image_grid(images: Tensor, columns: int = 8) -> np.ndarray:
 
 
 def classes_in_rows(images: Tensor, classes: int) -> np.ndarray:
-    """Lay out images whose classes take turns: a row for each class, as in the pictures of training.
-
-    Args:
-        images: `(N, C, H, W)`, where N is a multiple of the number of classes.
-        classes: Their number.
-    """
+    """Lay out images `(N, C, H, W)` whose classes take turns, N being a multiple of `classes`: a row for each class."""
     return image_grid(images.unflatten(0, (-1, classes)).transpose(0, 1).flatten(0, 1), columns=len(images) // classes)
 
 
@@ -72,13 +67,9 @@ def beside_each_other(*images: Tensor) -> np.ndarray:
 
 
 def translations(source: Tensor, output: Tensor, target: Tensor | None = None, *, two_way: bool = False) -> np.ndarray:
-    """Lay out sources, what G makes of them, and targets if they are known, from left to right; as `beside_each_other`.
+    """Lay out sources `(N, C, H, W)`, G's outputs, and targets if they are known, from left to right; as `beside_each_other`.
 
-    Args:
-        source: `(N, C, H, W)`, as are the others.
-        output: What G makes of each.
-        target: What it should make of them.
-        two_way: Whether sources are stacks (a, b), and outputs (F(b), G(a)): then a, G(a), b, F(b), from left to right.
+    With `two_way`, sources are stacks (a, b) and outputs are (F(b), G(a)): then the order is a, G(a), b, F(b).
     """
     if two_way:
         (a, b), (of_b, of_a) = source.chunk(2, 1), output.chunk(2, 1)

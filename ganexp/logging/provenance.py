@@ -33,28 +33,32 @@ def provenance(*plugins: str) -> dict[str, Any]:
 
 def _git() -> dict[str, Any] | None:
     """Return the commit of the source, and whether tracked files differ from it; None if no repository tracks it."""
-    source = Path(__file__)
-    tracked = ["ls-files", "--error-unmatch", source.name]  # else it is installed within a repository of something else
+    if _output("git", "ls-files", "--error-unmatch", Path(__file__).name) is None:  # the repository may be another project's
+        return None
+    commit, status = _output("git", "rev-parse", "HEAD"), _output("git", "status", "--porcelain", "--untracked-files=no")
+    return None if commit is None or status is None else {"commit": commit, "dirty": bool(status)}
+
+
+def _output(*command: str) -> str | None:
+    """Return what a command prints, run beside this file; None if it fails."""
     try:
-        _, commit, status = (
-            subprocess.run(["git", *command], cwd=source.parent, capture_output=True, text=True, check=True, timeout=10).stdout
-            for command in (tracked, ["rev-parse", "HEAD"], ["status", "--porcelain", "--untracked-files=no"])
-        )
+        run = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True, check=True, timeout=10)
     except (OSError, subprocess.SubprocessError):
         return None
-    return {"commit": commit.strip(), "dirty": bool(status.strip())}
+    return run.stdout.strip()
 
 
 def _hardware() -> dict[str, Any]:
     """Return the processor, how many cores this process may use, the memory, the GPUs, and the CUDA and driver versions."""
     gpus = [torch.cuda.get_device_properties(index) for index in range(torch.cuda.device_count())]
+    driver = _output("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader") if gpus else None
     return {
         "cpu": cpu(),
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
         "memory_gib": round(psutil.virtual_memory().total / 2**30, 1),
         "gpus": [f"{gpu.name}, {gpu.total_memory / 2**30:.0f} GiB" for gpu in gpus],
         "cuda": torch.version.cuda if gpus else None,
-        "driver": _driver() if gpus else None,
+        "driver": driver.split()[0] if driver else None,
     }
 
 
@@ -66,15 +70,6 @@ def cpu() -> str:
         lines = []
     models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
     return models[0] if models else platform.processor() or platform.machine()
-
-
-def _driver() -> str | None:
-    """Return the version of NVIDIA's driver."""
-    command = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
-    try:
-        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=10).stdout.split()[0]
-    except (OSError, subprocess.SubprocessError, IndexError):
-        return None
 
 
 def _version(package: str) -> str | None:

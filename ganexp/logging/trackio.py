@@ -82,7 +82,7 @@ class TrackioLogger(Logger):
         summary["paths"]["Trackio"] = f"trackio show --project {self._project}"
 
     def _begin(self) -> None:
-        """Begin without Trackio's own words; in a context of its own, since Trackio ends a run before it begins the next."""
+        """Begin a run without Trackio's messages, in a context of its own: within one, Trackio ends the run before."""
         import trackio
 
         with redirect_stdout(io.StringIO()):
@@ -100,7 +100,7 @@ class TrackioLogger(Logger):
         return Path(SQLiteStorage.get_project_db_path(self._project))
 
     def _in_database(self, query: str, *values: int) -> list[tuple[int]]:
-        """Ask something about the run's rows, in the table that Trackio's documentation describes."""
+        """Query the run's rows, in the table that Trackio's documentation describes."""
         try:
             with closing(sqlite3.connect(self._database(), timeout=30)) as database, database:
                 return database.execute(query, (self._settings["name"], *values)).fetchall()

@@ -31,8 +31,8 @@ class WandbLogger(Logger):
     disk in every case, and the summary's paths say how to upload it. If that process dies, training goes on without it.
 
     A run that is resumed continues its W&B run, and logs again the rows since its checkpoint. If it was killed, W&B's process
-    may not have written all of its rows: those after the last one that the server tells are logged again, offline all of them.
-    So are those of a run that gets the logger late.
+    may not have written all of its rows: online, those after the server's last row are logged again, offline all of them. A run
+    that gets the logger only when it is resumed logs its earlier rows too.
 
     Args:
         mode: `auto` follows `WANDB_MODE`, or else is online with an account and offline without; `disabled` does nothing.
@@ -215,7 +215,7 @@ def _first_line(error: Exception) -> str:
 
 
 def _stop_service() -> None:
-    """Let go of W&B's own process after a failure: at exit, W&B would wait for it, or print a traceback if it has died."""
+    """Stop W&B's own process after a failure: at exit, W&B would wait for it, or print a traceback if it has died."""
     import wandb
 
     def stop() -> None:

@@ -76,7 +76,7 @@ def card(
         f"Everything else is in `generator.json`. Last figures, at iteration {origin.iterations:,}:",
         "",
         *([COMPARED, ""] if any(key.startswith("eval/") for key in origin.figures) else []),
-        *_table("figure", {key: f"{value:.5g}" for key, value in sorted(origin.figures.items()) if _tells(key)}),
+        *_table("figure", {key: f"{value:.5g}" for key, value in sorted(origin.figures.items()) if _describes_generator(key)}),
         "",
         "## Licence",
         "",
@@ -91,7 +91,7 @@ def _name(node: dict[str, Any]) -> str:
     return printable(node.get("name", node.get("_target_", ", ".join(map(str, node)))))
 
 
-def _tells(key: str) -> bool:
+def _describes_generator(key: str) -> bool:
     """Return whether a figure describes the generator, and not the machine that it was trained on."""
     return key.startswith(("eval/", "loss/", "score/")) or key == "progress/real_images"
 

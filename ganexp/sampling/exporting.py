@@ -30,7 +30,7 @@ TOLERANCE = {torch.float32: 1e-4, torch.float64: 1e-10}
 def export(trained: Trained, form: str, path: Path) -> float:
     """Write a generator's network to a file that is called as `network(z)` or `network(z, labels)` on batches of any size.
 
-    A translator's is called on sources in place of latents; they have the sides of training.
+    A translator's file is called on sources, of the size in training, in place of latents.
 
     The file is made in memory, where a full disk cannot make torch's C++ abort, and is run on batches of other sizes than it
     was made with.
@@ -63,7 +63,6 @@ def export(trained: Trained, form: str, path: Path) -> float:
     except Exception as error:  # what exporters raise for a foreign network has no common type
         reason = one_line(error)
         raise UserError(f"the generator cannot be written as {form} ({type(error).__name__}: {reason})") from error
-    path.parent.mkdir(parents=True, exist_ok=True)
     with atomic_write(path) as file:
         file.write(content)
     return off

@@ -22,7 +22,7 @@ from ganexp.facts import UserError
 from ganexp.logging.reading import read_document
 from ganexp.sampling.trained import AT_ONCE, Trained, in_batches
 
-OURS = re.compile(r"\d{9,}\.png|samples-\d{6,}\.tar")
+SAMPLE_FILE = re.compile(r"\d{9,}\.png|samples-\d{6,}\.tar")
 """The names of the files that this module writes into folders."""
 DOCUMENT = "samples.json"
 """The file that describes the samples beside it. A folder of other samples is not written to."""
@@ -53,16 +53,16 @@ class Series:
         self.trained = trained
         self.processes = processes or Processes()
         self.batch_size = batch_size
-        self._of, bound = trained.under(truncation)
+        self._generator, bound = trained.under(truncation)
         number = trained.number_of(label)  # however it is given, it is the same class
         self._how: dict[str, Any] = {"label": number, "truncation": bound}
-        self._told = {"label": number, "truncation": truncation}
+        self._description = {"label": number, "truncation": truncation}
         self._seed = seed
         self._advance = advance
 
     def described(self) -> dict[str, Any]:
         """Return the values that identify these samples."""
-        return {"generator": self.trained.digest, "seed": self._seed, **self._told, **self._of.how}
+        return {"generator": self.trained.digest, "seed": self._seed, **self._description, **self._generator.how}
 
     def refuse(self, indices: Sequence[int]) -> None:
         """Generate the first and the last sample, so that errors come before a folder is claimed."""
@@ -87,8 +87,9 @@ class Series:
             self._advance(len(part))
 
     def _generate(self, part: Sequence[int]) -> tuple[np.ndarray, list[int]]:
-        z = self._of.latents(part, self._seed, **self._how)
-        return pixels(self._of.pictures(self._of.generate(z, self._seed))), z.conditions[0].tolist() if z.conditions else []
+        z = self._generator.latents(part, self._seed, **self._how)
+        samples = self._generator.pictures(self._generator.generate(z, self._seed))
+        return pixels(samples), z.conditions[0].tolist() if z.conditions else []
 
 
 def pixels(samples: Tensor) -> np.ndarray:
@@ -100,7 +101,7 @@ def pixels(samples: Tensor) -> np.ndarray:
 
 def write_pngs(series: Series, indices: Sequence[int], folder: Path, *, overwrite: bool = False) -> int:
     """Write `<index>.png` for each index that is not there yet, and return how many were written."""
-    _refuse_what_is_no_picture(series.trained)
+    _refuse_non_pictures(series.trained)
 
     def missing() -> list[int]:
         series.refuse(indices)
@@ -122,7 +123,7 @@ def write_shards(series: Series, indices: range, folder: Path, *, shard_size: in
     """
     if shard_size < 1:
         raise UserError(f"a shard should have 1 or more samples, not {shard_size}")
-    _refuse_what_is_no_picture(series.trained)
+    _refuse_non_pictures(series.trained)
     limits = {"first": indices.start, "n": len(indices), "shard_size": shard_size}
 
     def missing() -> list[int]:
@@ -150,7 +151,6 @@ def write_npz(series: Series, indices: Sequence[int], path: Path, *, overwrite: 
         for _ in series.gathered(indices):  # yields nothing here, but this process does its share
             pass
         return
-    path.parent.mkdir(parents=True, exist_ok=True)
     classes: list[int] = []
     with atomic_write(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
         begun = False
@@ -169,7 +169,6 @@ def write_npz(series: Series, indices: Sequence[int], path: Path, *, overwrite: 
 
 def write_tensors(tensors: dict[str, Tensor], path: Path) -> None:
     """Write tensors to a `.safetensors` file, whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
     with atomic_write(path) as file:
         file.write(to_bytes(tensors))
 
@@ -195,12 +194,12 @@ def _claim(folder: Path, described: dict[str, Any], overwrite: bool) -> None:
     remove_unfinished(folder)
     if overwrite:  # otherwise old samples, of which there may be more, would be taken for new ones
         for path in folder.iterdir():
-            if OURS.fullmatch(path.name):
+            if SAMPLE_FILE.fullmatch(path.name):
                 path.unlink()
     write_document(folder / DOCUMENT, described)
 
 
-def _refuse_what_is_no_picture(trained: Trained) -> None:
+def _refuse_non_pictures(trained: Trained) -> None:
     if len(trained.picture_shape) != 3 or trained.picture_shape[0] not in (1, 3):
         what = "×".join(map(str, trained.picture_shape))
         raise UserError(f"samples of shape {what} are no pictures, which have 1 or 3 channels: write them with --format npz")

@@ -105,11 +105,11 @@ def frames_of(
     samples = (trained.pictures(trained.generate(Batch(z, given), seed)) for z in latents)
     if len(trained.shape) != 3:
         passed = trained.generate(points, seed)  # so that all frames have the same axes
-        return (scatter(None, some, within=passed) for some in samples)
+        return (scatter(None, frame, within=passed) for frame in samples)
     squarish = math.ceil(tiles**0.5)
     columns = next((count for count in range(squarish, 9) if tiles % count == 0), squarish)
-    larger = (some.repeat_interleave(enlarge, -1).repeat_interleave(enlarge, -2) for some in samples)
-    return (image_grid(some, columns=columns) for some in larger)
+    larger = (frame.repeat_interleave(enlarge, -1).repeat_interleave(enlarge, -2) for frame in samples)
+    return (image_grid(frame, columns=columns) for frame in larger)
 
 
 def write_film(frames: Iterable[np.ndarray], path: Path, *, per_second: int = 20) -> None:
@@ -122,7 +122,6 @@ def write_film(frames: Iterable[np.ndarray], path: Path, *, per_second: int = 20
         raise UserError(f"{path.name} should end in .gif or .mp4")
     if not 1 <= per_second <= 50:
         raise UserError(f"a film should have 1 to 50 frames per second, not {per_second}")
-    path.parent.mkdir(parents=True, exist_ok=True)
     writers[path.suffix](frames, path, per_second)
 
 

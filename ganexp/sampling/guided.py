@@ -49,9 +49,9 @@ class Scored(Trained):
         """Return the latents of indices, chosen batch by batch."""
         self.under(truncation)
         parts = []
-        for some in in_batches(indices):
+        for part in in_batches(indices):
             with undisturbed(self.device, seed):
-                parts.append(self.chosen(some, seed, self.labels(some, label)))
+                parts.append(self.chosen(part, seed, self.labels(part, label)))
         return Batch(torch.cat(parts), self.labels(indices, label))
 
     def chosen(self, indices: Sequence[int], seed: int, labels: tuple[Tensor, ...]) -> Tensor:
@@ -95,7 +95,7 @@ class Langevin(Scored):
 
     @property
     def how(self) -> dict[str, Any]:
-        """The values that distinguish its samples from other samples of the generator."""
+        """The method, its settings and the discriminator."""
         return {"method": "langevin", "steps": self.steps, "step_size": self.step_size, **super().how}
 
     def chosen(self, indices: Sequence[int], seed: int, labels: tuple[Tensor, ...]) -> Tensor:
@@ -158,7 +158,7 @@ class Rejection(Scored):
 
     @property
     def how(self) -> dict[str, Any]:
-        """The values that distinguish its samples from other samples of the generator."""
+        """The method, its settings and the discriminator."""
         return {"method": "rejection", "percentile": self.percentile, "pilot": self.pilot, **super().how}
 
     def _margin(self, scores: Tensor) -> Tensor:
@@ -167,7 +167,7 @@ class Rejection(Scored):
         return below - torch.log(-torch.expm1(below - EPSILON))
 
     def chosen(self, indices: Sequence[int], seed: int, labels: tuple[Tensor, ...]) -> Tensor:
-        """Return the first kept candidate of each index."""
+        """Return the first candidate of each index that is kept."""
         latents(indices, self.latent_dim, self.prior, seed=seed)  # refuses seeds and indices out of range
         streams = [stream(seed, "candidates", index=index) for index in indices]
         kept = torch.empty(len(indices), self.latent_dim, dtype=torch.float64)

@@ -17,7 +17,7 @@ from ganexp.printable import printable
 from ganexp.streams import stream, undisturbed
 
 AT_ONCE = 256
-"""How many samples are generated at a time, unless told otherwise."""
+"""How many samples are generated at a time, by default."""
 DIRECTIONS = ("a_to_b", "b_to_a")
 """The two modules of a generator of both directions."""
 STYLES = 10_000
@@ -48,7 +48,7 @@ class Trained(nn.Module):
         prior: The distribution of latents, `normal` or `uniform`.
         shape: Of one sample: `(C, H, W)` for images in [-1, 1], `(2,)` for points.
         classes: How many classes it was conditioned on; 0 is none.
-        device, dtype: Where it computes, and in which precision.
+        device, dtype: The device and the type of its weights.
         origin: Where it comes from.
         source_shape: Of one source, for a translator, which has no latents: `(C, H, W)`; empty for any other generator.
         source_ranges: What is black and white in files of more than eight bits that sources are read from, or None; of a
@@ -93,7 +93,7 @@ class Trained(nn.Module):
         return {name: getattr(self, name) for name in names}
 
     def pictures(self, samples: Tensor) -> Tensor:
-        """Return what is shown of samples: themselves, or what `decode` makes of them."""
+        """Return the images of samples: the samples themselves, or decoded latents."""
         return samples if self.decode is None else self.decode(samples)
 
     @property
@@ -146,9 +146,9 @@ class Trained(nn.Module):
         batch_size: int = AT_ONCE,
     ) -> Iterator[Tensor]:
         """Generate the samples of indices batch by batch, as in `sample`; only one batch is in memory at a time."""
-        of, bound = self.under(truncation)
-        for some in in_batches(indices, batch_size):
-            yield of.generate(of.latents(some, seed, label=label, truncation=bound), seed)
+        generator, bound = self.under(truncation)
+        for part in in_batches(indices, batch_size):
+            yield generator.generate(generator.latents(part, seed, label=label, truncation=bound), seed)
 
     @property
     def is_two_way(self) -> bool:
@@ -205,9 +205,9 @@ class Trained(nn.Module):
         indices, rng, total = range(STYLES), stream(0, "mean of styles"), torch.zeros((), dtype=torch.float64)
         network: Any = self.network
         with torch.no_grad(), undisturbed(self.device):
-            for some in in_batches(indices):
-                z = one_latent(rng, len(some) * self.latent_dim, self.prior).view(len(some), -1)
-                total = total + network.styles(z.to(self.device, self.dtype), *self.labels(some)).sum(0).double().cpu()
+            for part in in_batches(indices):
+                z = one_latent(rng, len(part) * self.latent_dim, self.prior).view(len(part), -1)
+                total = total + network.styles(z.to(self.device, self.dtype), *self.labels(part)).sum(0).double().cpu()
         return total / STYLES
 
     def latents(

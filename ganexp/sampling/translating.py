@@ -77,8 +77,8 @@ def translate(
     remove_unfinished(folder)
     written = padded = 0
     for _, alike in itertools.groupby(pictures, lambda picture: picture[1].shape):
-        while some := [*itertools.islice(alike, batch_size)]:
-            names, sources = zip(*some, strict=True)
+        while batch := [*itertools.islice(alike, batch_size)]:
+            names, sources = zip(*batch, strict=True)
             source = to_range(torch.stack(sources).to(trained.device), trained.dtype)
             fitting = _padded(source, trained)
             padded += len(names) * (fitting.shape != source.shape)
@@ -127,6 +127,5 @@ def _translate(
 
 
 def _write(image: np.ndarray, path: Path) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
     with atomic_write(path) as file:
         Image.fromarray(image if image.shape[2] == 3 else image[..., 0]).save(file, "PNG")
