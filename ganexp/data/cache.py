@@ -219,7 +219,7 @@ def _remove_unfinished(folder: Path) -> None:
 def _prune(folder: Path, newest: str) -> None:
     """Report how large the folder is, and delete the least recently used sets until the others fit."""
     sets = sorted(_sizes(folder), key=lambda entry: (entry[0].name.startswith(f"{newest}-"), entry[2]), reverse=True)
-    newest_mib, all_mib = (sum(size for _, size, _ in some) / 2**20 for some in (sets[:1], sets))
+    newest_mib, all_mib = (sum(size for _, size, _ in group) / 2**20 for group in (sets[:1], sets))
     log.info("Decoded images are kept in %s: %.1f MiB, of %.1f MiB there.", printable(folder), newest_mib, all_mib)
     room = BOUND
     for path, size, _ in sets[1:]:

@@ -56,7 +56,6 @@ class Derived(Dataset):
 
     @property
     def value_range(self) -> Range | None:  # type: ignore[override]  # found when it is first needed
-        """That of the other set."""
         return self.of.value_range
 
     @property
@@ -65,12 +64,10 @@ class Derived(Dataset):
 
     @property
     def classes(self) -> int:  # type: ignore[override]  # those of some sets are read when they are first needed
-        """How many classes the other set has."""
         return self.of.classes
 
     @property
     def class_names(self) -> Sequence[str]:  # type: ignore[override]  # likewise
-        """What they are called."""
         return self.of.class_names
 
     def labels(self) -> Tensor:

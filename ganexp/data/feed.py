@@ -73,7 +73,7 @@ class Feed(Iterator[Batch]):
         self.data, self.dtype, self.device, self.workers = data, dtype, torch.device(device), workers
         self._derive = derive
         self.batch_size = batch_size // processes.count
-        self._of, self._seed, self._flip, self._digest, self._labels = batch_size, seed, flip, digest, labels
+        self._global_batch_size, self._seed, self._flip, self._digest, self._labels = batch_size, seed, flip, digest, labels
         # Not a method: a loader that refers to its feed would keep its processes alive.
         self._share = functools.partial(_share, processes, batch_size)
         self._begin()
@@ -110,12 +110,12 @@ class Resident(Feed):
         self.data = self.data.to(self.device)
         self._labels = None if self._labels is None else self._labels.to(self.device)
         at_once = CHUNK // (self.batch_size * self.data[0].numel() * self.dtype.itemsize)
-        size = self._of * min(64, max(1, at_once))
+        size = self._global_batch_size * min(64, max(1, at_once))
         self._order = functools.partial(index_batches, len(self.data), size, self._seed, self.device, flip=self._flip)
         self._gather = functools.partial(_gather, self.data, flip=self._flip)
 
     def seek(self, batches: int) -> None:
-        self._indices = map(self._share, self._order(batches * self._of))
+        self._indices = map(self._share, self._order(batches * self._global_batch_size))
         self._ready: list[Batch] = []
 
     def close(self) -> None:
@@ -141,7 +141,7 @@ class Streamed(Feed):
 
     def _begin(self) -> None:
         n, on_gpu = len(self.data), self.device.type == "cuda"  # type: ignore[arg-type]
-        self._order = functools.partial(index_batches, n, self._of, self._seed, "cpu", flip=self._flip)
+        self._order = functools.partial(index_batches, n, self._global_batch_size, self._seed, "cpu", flip=self._flip)
         batches = _InBatches(self.data, self._flip)
         self._loader = functools.partial(loader, batches, self.workers, pin_memory=on_gpu, collate_fn=default_convert)
         self._aside = torch.cuda.Stream(self.device) if on_gpu else None
@@ -157,10 +157,10 @@ class Streamed(Feed):
         self._ahead: Batch | None = None
 
     def _start(self) -> None:
-        indices = (batch.tolist() for batch in map(self._share, self._order(self._drawn * self._of)))
+        indices = (batch.tolist() for batch in map(self._share, self._order(self._drawn * self._global_batch_size)))
         generator = stream(self._seed, "workers", index=self._drawn)
         self._batches = iter(self._loader(generator=generator, batch_sampler=indices))
-        self._indices = map(self._share, self._order(self._drawn * self._of))  # once more, for the labels
+        self._indices = map(self._share, self._order(self._drawn * self._global_batch_size))  # once more, for the labels
 
     def __next__(self) -> Batch:
         if self._batches is None:

@@ -10,13 +10,13 @@ from PIL import ExifTags, Image
 
 log = logging.getLogger(__name__)
 File = TypeVar("File")
-LOOKED_AT = 1000
+MOST_HEADERS = 1000
 """How many headers, of evenly spaced images, are read where not all have to be: a second or two on a slow disk."""
 
 
 def sample(files: Sequence[File]) -> Sequence[File]:
-    """Return at most `LOOKED_AT` files, evenly spaced."""
-    return files[:: -(-len(files) // LOOKED_AT) or 1]
+    """Return at most `MOST_HEADERS` files, evenly spaced."""
+    return files[:: -(-len(files) // MOST_HEADERS) or 1]
 
 
 class Header(NamedTuple):
@@ -91,20 +91,14 @@ def report_smaller(
 ) -> None:
     """Warn of images smaller than `size`, or refuse them where the set is `strict`.
 
-    Args:
-        where: The name of the set.
-        too_small: The names and sizes `(W, H)` of the images that are smaller.
-        looked_at: How many of the set's headers were read.
-        count: How many images the set has.
-        size: Height and width to which images are scaled.
-        strict: Whether the set refuses them.
+    They are given by their names and sizes `(W, H)`; `looked_at` of the `count` headers of the set were read.
     """
     if not too_small:
         return
     name, (width, height) = too_small[0]
-    some = "images" if looked_at == count else "images looked at"
+    population = "images" if looked_at == count else "images looked at"
     sentence = (
-        f"{where}: {len(too_small):,} of {looked_at:,} {some} are smaller than {size[0]}×{size[1]} pixels, "
+        f"{where}: {len(too_small):,} of {looked_at:,} {population} are smaller than {size[0]}×{size[1]} pixels, "
         f"{name} ({height}×{width}) among them"
     )
     if strict:

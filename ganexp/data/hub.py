@@ -52,7 +52,8 @@ class Hub(Dataset):
         revision: A branch, tag or commit of the repository; its main branch otherwise.
         image_column: The column of the images; `auto` takes the only one.
         label_column: The column of the classes: class labels, integers from 0 on, or texts; `auto` takes the only one of class
-            labels, if there is one; of tar files, `cls` or else `json.label`. What occurs in the split is numbered from 0 on.
+            labels, if there is one; of tar files, `cls` or else `json.label`. The values that occur in the split are numbered
+            from 0 on.
         image_size: Side of the square images; or height and width, which images are scaled to cover.
         channels: 3 for colour, 1 for grey.
         range: As in `ImageFolder`.
@@ -82,7 +83,7 @@ class Hub(Dataset):
         self.shape = (channels, *sides(image_size))
         self.strict, self.declared = strict, ordered(range)
         self._left_out: list[int] = []
-        self._looked = False
+        self._sizes_reported = False
         is_name = isinstance(path, str) and path.count("/") == 1 and path[0] not in "/.~"
         if not (self._folder or self._tars or is_name):
             raise ValueError(
@@ -98,7 +99,7 @@ class Hub(Dataset):
     def fingerprint(self) -> list[object]:
         """Return the library's fingerprint of the content, with the columns and images that are read."""
         if self.strict:  # a set that is in the cache is not loaded
-            self._look_at_sizes()
+            self._report_sizes()
         return [self._table._fingerprint, *self._columns, self._left_out, *([self.value_range] if self.value_range else [])]
 
     def digest(self) -> str:
@@ -109,12 +110,12 @@ class Hub(Dataset):
 
     def load(self) -> MapStyle[Tensor]:
         """Return a map-style dataset of `(C, H, W)`, uint8, decoded as it is read."""
-        self._look_at_sizes()
+        self._report_sizes()
         return self._rows(self.value_range)
 
     def skip(self, corrupt: dict[int, str]) -> None:
         count = len(self._table)
-        report_skipped(self._said, corrupt, count)
+        report_skipped(self._where, corrupt, count)
         kept = [index for index in range(count) if index not in corrupt]
         self._left_out = sorted(corrupt)
         self._labels = self._labels and [self._labels[index] for index in kept]
@@ -133,10 +134,10 @@ class Hub(Dataset):
 
     def labels(self) -> Tensor:
         if not self._labels:
-            raise ValueError(f"{self._said} has no column of class labels: name one with dataset.label_column=…")
+            raise ValueError(f"{self._where} has no column of class labels: name one with dataset.label_column=…")
         if min(self._labels) < 0:
             raise ValueError(
-                f"column {self._columns[1]} of {self._said} leaves images of split {self.split} without a class, or "
+                f"column {self._columns[1]} of {self._where} leaves images of split {self.split} without a class, or "
                 "with one that is not trained on"
             )
         return torch.tensor(self._labels)
@@ -149,7 +150,7 @@ class Hub(Dataset):
         others = copy.copy(self)
         for name in ("_table", "_columns", "_labels", "_headers", "value_range"):
             vars(others).pop(name, None)
-        others.split, others._left_out, others._looked, others._like = split, [], False, self
+        others.split, others._left_out, others._sizes_reported, others._like = split, [], False, self
         return others
 
     @property
@@ -159,7 +160,7 @@ class Hub(Dataset):
         return bool(self._folder or local) or "_splits" in vars(self)
 
     @property
-    def _said(self) -> str:
+    def _where(self) -> str:
         return printable(", ".join(self.paths))
 
     @property
@@ -203,9 +204,9 @@ class Hub(Dataset):
                 else "; there is no folder of that name, and of a repository only what was downloaded before can be read "
                 "without a network: correct dataset.path, dataset.subset or dataset.revision"
             )
-            raise OSError(f"{self._said} cannot be read by the package datasets ({reason}){remedy}") from error
+            raise OSError(f"{self._where} cannot be read by the package datasets ({reason}){remedy}") from error
         if is_saved and self.subset:
-            raise OSError(f"{self._said} was saved as a whole, without subsets: leave dataset.subset out")
+            raise OSError(f"{self._where} was saved as a whole, without subsets: leave dataset.subset out")
         splits = content if isinstance(content, dict) else {str(content.split or "train"): content}
         return {name: table.flatten() if _has_fields(table) else table for name, table in splits.items()}
 
@@ -216,16 +217,16 @@ class Hub(Dataset):
         builder = datasets.load_dataset_builder(where, self.subset, revision=self.revision)
         base = f"{self._folder.resolve() if self._folder else builder.base_path}/"
         files = builder.config.data_files or {}
-        visible = {split: [file for file in some if not is_hidden(file.removeprefix(base))] for split, some in files.items()}
-        return {"data_files": {split: some for split, some in visible.items() if some}} if visible != files else {}
+        visible = {split: [file for file in names if not is_hidden(file.removeprefix(base))] for split, names in files.items()}
+        return {"data_files": {split: names for split, names in visible.items() if names}} if visible != files else {}
 
     @functools.cached_property
     def _table(self) -> "datasets.Dataset":
         if self.split not in self._splits:
-            raise OSError(f"{self._said} has no split {self.split}: choose dataset.split from {_listed(self._splits)}")
+            raise OSError(f"{self._where} has no split {self.split}: choose dataset.split from {_listed(self._splits)}")
         table = self._splits[self.split]
         if not len(table):
-            raise OSError(f"split {self.split} of {self._said} is empty")
+            raise OSError(f"split {self.split} of {self._where} is empty")
         return table
 
     @functools.cached_property
@@ -251,9 +252,9 @@ class Hub(Dataset):
         asked: str = getattr(self, key)
         remedy = f": choose dataset.{key} from {_listed(fitting)}" if fitting else f", but {_listed(self._table.features)}"
         if asked != AUTO and asked not in fitting:
-            raise OSError(f"{self._said} has no column {asked} of {kind}{remedy}")
+            raise OSError(f"{self._where} has no column {asked} of {kind}{remedy}")
         if asked == AUTO and len(declared) != 1:
-            raise OSError(f"{self._said} has {'several columns' if declared else 'no column'} of {kind}{remedy}")
+            raise OSError(f"{self._where} has {'several columns' if declared else 'no column'} of {kind}{remedy}")
         return declared[0] if asked == AUTO else asked
 
     @functools.cached_property
@@ -264,7 +265,7 @@ class Hub(Dataset):
         kept = sorted(value for value in values if isinstance(value, str) or value >= 0)
         if len(kept) > MOST_CLASSES:
             raise OSError(
-                f"column {column} of {self._said} has {len(kept):,} values, which are no classes: choose "
+                f"column {column} of {self._where} has {len(kept):,} values, which are no classes: choose "
                 "another dataset.label_column"
             )
         return {value: place for place, value in enumerate(kept)}
@@ -276,10 +277,9 @@ class Hub(Dataset):
 
     @functools.cached_property
     def value_range(self) -> Range | None:  # type: ignore[override]  # found when it is first needed
-        """What is black and white in images of more than eight bits; found where it is not declared."""
         rows = self._rows(None)
         how: Any = {"declared": self.declared, "like": lambda: self._like.value_range if self._like else None}
-        return range_of(self._said, self._headers, range(len(rows)), rows.open, **how)
+        return range_of(self._where, self._headers, range(len(rows)), rows.open, **how)
 
     @functools.cached_property
     def _headers(self) -> dict[int, Header]:
@@ -288,17 +288,17 @@ class Hub(Dataset):
         return read(range(len(rows)) if self.strict else sample(range(len(rows))), rows.open)
 
     def _rows(self, value_range: Range | None) -> "_Rows":
-        return _Rows(self._table, self._columns[0], self.shape, f"{self._said}/{self.split}", value_range)
+        return _Rows(self._table, self._columns[0], self.shape, f"{self._where}/{self.split}", value_range)
 
-    def _look_at_sizes(self) -> None:
+    def _report_sizes(self) -> None:
         """Report images that would be enlarged, once: among all of a `strict` set, else among some."""
-        if self._looked:
+        if self._sizes_reported:
             return
         rows, size = self._rows(None), (self.shape[1], self.shape[2])
         looked_at = len(rows if self.strict else sample(range(len(rows))))
         too_small = [(printable(rows.name(index)), own) for index, own in smaller(self._headers, size)]
-        report_smaller(self._said, too_small, looked_at, len(rows), size, strict=self.strict)
-        self._looked = True
+        report_smaller(self._where, too_small, looked_at, len(rows), size, strict=self.strict)
+        self._sizes_reported = True
 
 
 class _Rows(MapStyle[Tensor]):

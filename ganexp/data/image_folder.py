@@ -116,7 +116,6 @@ class ImageFolder(Dataset):
 
     @functools.cached_property
     def value_range(self) -> Range | None:  # type: ignore[override]  # found when it is first needed
-        """What is black and white in images of more than eight bits; found where it is not declared."""
         where, files = printable(self.folder), list(self._stamps)
         how: Any = {"declared": self.declared, "like": lambda: self.like.value_range if self.like else None}
         return range_of(where, self.headers, files, self.place.open, **how)

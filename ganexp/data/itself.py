@@ -9,7 +9,7 @@ from ganexp.ranges import checked
 
 
 class Itself(Derived):
-    """The images of another data set, each of which is its own source, and what G should make of it.
+    """The images of another data set, each of which is its own source and its own target.
 
     Args:
         of: The other data set.

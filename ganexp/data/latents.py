@@ -25,7 +25,7 @@ LATENTS, LABELS = "latents", "labels"
 FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 AT_ONCE = 32
 """How many latents are decoded at a time."""
-LOOKED_AT = 256
+CHECKED = 256
 """How many latents are checked for mistakes in how they were saved."""
 Scale = Annotated[float, Gt(0)]
 
@@ -45,8 +45,8 @@ class Decoder(Protocol):
 class Latents(Dataset):
     """Arrays of floats `(N, C, H, W)` in a `.npy` or `.safetensors` file, mapped into memory; nothing in it is executed.
 
-    Networks see them multiplied by `scale`. Pictures and measures see what the decoder makes of them, divided by it again;
-    without a decoder, the first channel as if it were an image.
+    Networks are given latents times `scale`. Pictures and measures are made by the decoder from latents divided by `scale`;
+    without a decoder, they are the first channel as a grey image.
 
     Args:
         path: The file, or one on the Hugging Face Hub, as `hf://datasets/owner/name/FILE`, a branch, tag or commit behind
@@ -96,7 +96,7 @@ class Latents(Dataset):
         channels, height, width = self.shape
         if width < height == channels:
             run.warn(f"takes {_times(self.shape)} for {channels} channels: if the last are channels, save them as (N, C, H, W)")
-        first, second = (self.load()[:LOOKED_AT] < 0).tensor_split((channels // 2,), 1)
+        first, second = (self.load()[:CHECKED] < 0).tensor_split((channels // 2,), 1)
         if channels % 2 == 0 and 0.1 < first.float().mean() < 0.9 and second.float().mean() > 0.99:
             run.warn(
                 f"has {channels} channels, of which the second half look like logarithms of variances: if these are moments, "
@@ -124,12 +124,10 @@ class Latents(Dataset):
 
     @property
     def classes(self) -> int:  # type: ignore[override]  # read from a file
-        """How many values the labels have."""
         return 0 if self._of_labels is None else len(self._numbered[0])
 
     @property
     def class_names(self) -> list[str]:  # type: ignore[override]
-        """The values."""
         return [] if self._of_labels is None else [str(value) for value in self._numbered[0].tolist()]
 
     def labels(self) -> Tensor:

@@ -11,7 +11,7 @@ from ganexp.data.decoding import DecodingError, UnlikeError
 from ganexp.data.digest import of_number
 from ganexp.ranges import checked
 
-LOOKED_AT = 16
+CHECKED = 16
 """The most samples that are read before a run begins."""
 
 
@@ -59,7 +59,7 @@ class Torch(Dataset):
 
     def load(self) -> MapStyle[Tensor]:
         """Return a map-style dataset of uint8 or float tensors; a few are checked now, and each when it is read."""
-        for index in range(0, self._length, -(-self._length // LOOKED_AT)):
+        for index in range(0, self._length, -(-self._length // CHECKED)):
             self._samples[index]
         return self._samples
 

@@ -37,8 +37,8 @@ class Pairs(Derived):
     as there, and of its source the same part is taken, whatever the resolution of each; so their proportions must be equal.
     Where images are mirrored, a pair is mirrored together.
 
-    Whether a picture holds two halves is not known: where its proportions are not those of two images of `image_size`, side by
-    side, a warning says so.
+    A picture is taken to hold two halves. A warning counts pictures whose proportions are not those of two images of
+    `image_size` side by side.
 
     Args:
         path: A folder or zip archive of pictures that hold both halves, side by side; or `sources` and `targets`.
@@ -131,7 +131,7 @@ class _Stacks(Dataset):
         return "-".join([*(folder.digest() for folder in self.folders), str(len(self._files))])
 
     def held_out(self) -> "_Stacks | None":
-        folders = [folder for one in self.folders if (folder := one.held_out())]
+        folders = [held_out for folder in self.folders if (held_out := folder.held_out())]
         if len(folders) < len(self.folders):
             return None
         others = copy.copy(self)

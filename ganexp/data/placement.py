@@ -8,15 +8,9 @@ Place = Literal["auto", "resident", "streamed"]
 
 
 def is_resident(place: Place, size: int, device: torch.device, *, loaded: bool = False) -> bool:
-    """Return whether a dataset is held in the memory of a device for the whole run.
+    """Return whether a dataset of `size` bytes is held in the memory of a device for the whole run.
 
-    With `auto`, it is held there if it takes less than a quarter of the free memory, or is in that memory already.
-
-    Args:
-        place: What the user has chosen.
-        size: Bytes, all samples as they are stored.
-        device: Where the run trains.
-        loaded: Whether the dataset is a tensor in the host's memory already.
+    With `auto`, it is held there if it takes less than a quarter of the free memory, or is `loaded` into that memory already.
     """
     if place != "auto":
         return place == "resident"

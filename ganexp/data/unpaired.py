@@ -70,11 +70,11 @@ class Unpaired(Dataset):
         if path is None:
             self.sets = read("a", str(a), range=ranges[0]), read("b", str(b), range=ranges[1])
         else:
-            trained, tests = ([Path(path).expanduser() / f"{split}{one}" for one in "AB"] for split in ("train", "test"))
-            self.sets = tuple(read("path", str(place), range=one) for place, one in zip(trained, ranges, strict=True))
-            self._tests = tuple(read("path", str(one)) for one in tests if one.is_dir())
-        one = self.sets[0].shape
-        self.shape = self.source_shape = (2 * one[0], *one[1:])
+            train, test = ([Path(path).expanduser() / f"{split}{letter}" for letter in "AB"] for split in ("train", "test"))
+            self.sets = tuple(read("path", str(place), range=levels) for place, levels in zip(train, ranges, strict=True))
+            self._tests = tuple(read("path", str(place)) for place in test if place.is_dir())
+        own_channels, *size = self.sets[0].shape
+        self.shape = self.source_shape = (2 * own_channels, *size)
 
     @property
     def parts(self) -> tuple[Dataset, ...]:
@@ -95,12 +95,12 @@ class Unpaired(Dataset):
 
     def held_out(self) -> "Unpaired | None":
         """Return the held-out images of both sets, in one round."""
-        found = [one.held_out() for one in self.sets] if self._tests is None else self._tests
-        sets = tuple(one for one in found if one)
+        candidates = [images.held_out() for images in self.sets] if self._tests is None else self._tests
+        sets = tuple(images for images in candidates if images)
         if len(sets) < 2:
             return None
-        for own, one in zip(self.sets, sets, strict=True):
-            one.like = own
+        for trained, held_out in zip(self.sets, sets, strict=True):
+            held_out.like = trained
         others = copy.copy(self)
         others.sets, others._tests, others.rounds = sets, (), 1
         return others

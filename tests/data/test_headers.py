@@ -77,7 +77,7 @@ def test_a_run_is_refused_before_anything_is_written(folder, tmp_path):
 
 
 def test_of_many_some_are_looked_at(folder, caplog, monkeypatch):
-    monkeypatch.setattr(headers, "LOOKED_AT", 4)
+    monkeypatch.setattr(headers, "MOST_HEADERS", 4)
     (folder / "a" / "broken.png").unlink()
     assert ImageFolder(str(folder), image_size=8).digest()  # a/0, b/1, c/2 of six, as they are sorted
     assert "2 of 3 images looked at are smaller" in caplog.text
