@@ -25,7 +25,10 @@ def top_of(files: Collection[Path]) -> Path:
 
 
 def splits_of(files: Collection[Path]) -> dict[str, Path]:
-    """Return the folder of the training images, `train`, and those of `test` and `validation` if they exist, or refuse them."""
+    """Return the folder of the training images, `train`, and those of `test` and `validation` if they exist.
+
+    Other folders beside them are refused, since it is not clear what to train on.
+    """
     top = top_of(files)
     depth = len(top.parts)
     folders = {path.parts[depth] if len(path.parts) > depth + 1 else "" for path in files}

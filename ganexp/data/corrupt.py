@@ -33,7 +33,7 @@ class Corrupt(DecodingError):
 
 
 class TolerantDataset(MapStyle[Tensor]):
-    """A dataset that returns, for a batch, the images that can be decoded, and the error of each other one by its index."""
+    """A dataset that returns, for a batch, the images that can be decoded, and the errors of the others by index."""
 
     def __init__(self, data: MapStyle[Tensor]) -> None:
         self.data = data

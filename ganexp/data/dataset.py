@@ -80,7 +80,7 @@ class Dataset:
 
     @property
     def parts(self) -> tuple["Dataset", ...]:
-        """The data sets that this one is made of, if it is; each of them is decoded and cached by itself."""
+        """The data sets that this one is made of, each decoded and cached by itself; empty for one with files of its own."""
         return ()
 
     def joined(self, *parts: Any) -> Tensor | MapStyle[Tensor]:
@@ -151,7 +151,7 @@ class Dataset:
 
     @property
     def source_ranges(self) -> "tuple[Range | None, ...]":
-        """The `value_range` of the files that sources are read from, or made of; of stacks of two, that of each."""
+        """The `value_range` of the files that sources are read from, or made of; a stack of two has both."""
         return (self.value_range,)
 
     @property

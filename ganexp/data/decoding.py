@@ -33,7 +33,7 @@ class DecodingError(OSError):
 
 
 class ReadingError(DecodingError):
-    """The machine, its disk or its memory, is at fault that an image cannot be read, and not the file."""
+    """An image cannot be read because of the machine, its disk or its memory, and not because of the file."""
 
 
 class UnlikeError(DecodingError):
@@ -82,10 +82,10 @@ def decoded(
 
 @contextmanager
 def upright(path: Path, read: Callable[[Path], bytes] | None = None, value_range: Range | None = None) -> Iterator[Image.Image]:
-    """Open an image, of eight bits per channel, turned as its EXIF says; any error in the block is one of decoding it.
+    """Open an image, of eight bits per channel, turned as its EXIF says; an error in the block becomes a `DecodingError`.
 
     Raises:
-        DecodingError: As `decoded`, whose arguments it has; `ReadingError`, if it is not the file that is at fault.
+        DecodingError: As `decoded`, whose arguments it has; a `ReadingError` where the machine is at fault.
     """
     try:
         with Image.open(io.BytesIO(read(path)) if read else path) as image:

@@ -1,4 +1,4 @@
-"""Data sets of the samples of another one, with sources beside them."""
+"""Data sets made from another data set by adding sources."""
 
 import copy
 from collections.abc import Sequence

@@ -29,7 +29,7 @@ class Header(NamedTuple):
 
 
 def read(files: Sequence[File], opened: Callable[[File], IO[bytes]]) -> dict[File, Header]:
-    """Return the headers of images; one that cannot be read is passed over: the decoder will say what is wrong with it."""
+    """Return the headers of images; one that cannot be read is left out, and the decoder reports it."""
     headers = {}
     with quietly():
         for file in files:

@@ -211,7 +211,7 @@ class Hub(Dataset):
         return {name: table.flatten() if _has_fields(table) else table for name, table in splits.items()}
 
     def _visible_files(self, where: str) -> dict[str, Any]:
-        """Return the files of each split without hidden ones, as an argument; nothing if the library itself takes none."""
+        """Return the files of each split without hidden ones, as an argument; nothing if there are no hidden ones."""
         import datasets
 
         builder = datasets.load_dataset_builder(where, self.subset, revision=self.revision)
@@ -302,7 +302,7 @@ class Hub(Dataset):
 
 
 class _Rows(MapStyle[Tensor]):
-    """Images by their rows, as bytes or as files, decoded here and not by the library, whose rules differ."""
+    """Images by row, stored as bytes or as files; they are decoded here, because the library has other rules."""
 
     def __init__(
         self, table: "datasets.Dataset", column: str, shape: tuple[int, ...], where: str, value_range: Range | None

@@ -29,7 +29,7 @@ class Modes:
 
 
 class Gaussians(Modes):
-    """Modes of a mixture of Gaussians: a point's is the nearest centre, if within `NEAR` standard deviations.
+    """Modes of a mixture of Gaussians: the mode of a point is the nearest centre, if within `NEAR` standard deviations.
 
     Args:
         centers: `(modes, 2)`.

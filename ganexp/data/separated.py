@@ -16,7 +16,7 @@ from ganexp.ranges import checked
 
 
 class Separated(Dataset):
-    """Stacks (a, b) of a source of another data set, and of an image of it that belongs to another source: see `Unpaired`.
+    """Stacks (a, b) of a source of another data set and an image of another pair of it: see `Unpaired`.
 
     Set A is the sources of the first half of the data, set B the images of the second half, so no pair is seen whole. A grey
     source of a colour image is repeated for each channel.

@@ -1,4 +1,4 @@
-"""Two sets of images without pairs, between which two translators go both ways."""
+"""Two sets of images without pairs, for two translators, one in each direction."""
 
 import copy
 import functools

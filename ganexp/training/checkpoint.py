@@ -29,7 +29,7 @@ PLAIN = (bool, int, str, tuple)
 
 
 class CheckpointError(UserError):
-    """A checkpoint cannot be read or does not fit, said in one sentence."""
+    """A checkpoint cannot be read or does not fit; the message is one sentence."""
 
 
 def description(

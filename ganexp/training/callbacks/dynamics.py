@@ -32,7 +32,7 @@ class Dynamics(Callback):
         self.every, self.count, self.products, self.samples = every, count, products, samples
 
     def check(self, run: Facts) -> None:
-        """Refuse a run in several processes, or of networks without second derivatives, but for compiled ones."""
+        """Refuse several processes, and networks without second derivatives; compiled networks are looked at uncompiled."""
         if run.processes > 1:
             raise Misfit(f"looks at the game of one process, and there are {run.processes}", every=0)
         replace(run, compiled=False).refuse_second_derivatives("generator", "discriminator", every=0)
