@@ -144,9 +144,9 @@ def settle_direction(cfg: DictConfig, typed: bool) -> str:
     if not isinstance(of_search, str):
         return asked
     if asked == "auto":
-        from ganexp.config.metrics import high_is_best, measuring  # imports torch
+        from ganexp.config.metrics import high_is_best  # imports torch
 
-        highest = high_is_best(metric, measuring(cfg), trust)
+        highest = high_is_best(metric, cfg, trust)
         asked = "maximize" if highest and not typed else of_search
     elif typed and asked != of_search:
         raise UserError(f"sweep.direction={asked} contradicts hydra.sweeper.direction={of_search}: leave out one of them.")
@@ -268,9 +268,9 @@ def _check_sweep(cfg: DictConfig, differing: Sequence[str]) -> None:
     if metric is not None and not {"loss", "augment", "generator", "term", "experiment"} & {
         key.partition(".")[0] for key in differing
     }:
-        from ganexp.config.metrics import measuring, refuse_unknown_metric  # imports torch
+        from ganexp.config.metrics import refuse_unknown_metric  # imports torch
 
-        refuse_unknown_metric("sweep.metric", metric, measuring(cfg), cfg.trust)
+        refuse_unknown_metric("sweep.metric", metric, cfg, cfg.trust)
 
 
 def _check_search(cfg: DictConfig, parsed: Sequence[Override]) -> None:

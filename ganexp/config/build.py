@@ -16,7 +16,7 @@ from ganexp.config.assemble import gan_of, networks_of, prior_of
 from ganexp.config.check import Plan, check, check_loggers
 from ganexp.config.choices import name_of
 from ganexp.config.dry_run import CPU_FLOPS
-from ganexp.config.metrics import high_is_best, measuring
+from ganexp.config.metrics import high_is_best
 from ganexp.config.moving import with_coefficients
 from ganexp.config.plugins import distributions
 from ganexp.config.resume import Checkpoint, endings
@@ -137,7 +137,7 @@ def trainer_of(
         every=config.checkpoint_every,
         keep=config.keep_checkpoints,
         best=config.keep_best,
-        highest=config.keep_best is not None and high_is_best(config.keep_best, measuring(config)),
+        highest=high_is_best(config.keep_best, config),
         described=description(
             plan.values,
             plan.facts.shape,

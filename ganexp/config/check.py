@@ -15,7 +15,7 @@ from ganexp.config.choices import Choices, chosen_by, name_of, said_of
 from ganexp.config.decoders import with_decoder
 from ganexp.config.dry_run import META, Demands, dry_iteration, refuse_too_large, try_networks, try_values
 from ganexp.config.evaluation import EvaluationPlan, plan_evaluation
-from ganexp.config.metrics import measuring, refuse_unknown_metric
+from ganexp.config.metrics import refuse_unknown_metric
 from ganexp.config.moving import Movable, at_the_end, movables, refuse_unmovable
 from ganexp.config.parsing import parse
 from ganexp.config.perceiving import check_perceptual
@@ -122,7 +122,7 @@ def _plan(values: dict[str, Any], config: Config, trust: Trust, processes: Proce
     evaluation = plan_evaluation(choices.of("measure"), config, facts)
     for key, metric in (("keep_best", config.keep_best), ("sweep.metric", config.sweep.metric)):
         if metric is not None:
-            refuse_unknown_metric(key, metric, measuring(config), figures=evaluation.figures)
+            refuse_unknown_metric(key, metric, config, figures=evaluation.figures)
     parts = parts_of(choices)
     networks, unseen = _networks(choices, facts)
     facts = _with_parts(choices, facts, parts, networks)

@@ -4,9 +4,11 @@ import difflib
 import itertools
 import json
 import logging
+import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +24,10 @@ from ganexp.data import Dataset, ImageFolder, Resident, Streamed, default_folder
 from ganexp.data.cache import VERSION
 from ganexp.data.digest import of_data, of_number
 from ganexp.distributed.processes import Processes
-from ganexp.evaluation import Classifier, Evaluators, Exported, Features, Inception, Measure, PerChannel, Raw
+from ganexp.evaluation import Classifier, Evaluator, Features, Measure, PerChannel, Raw
 from ganexp.evaluation.classifier import KnowsNothing, stored, train_if_missing
 from ganexp.evaluation.evaluator import labelled, real_batches
-from ganexp.evaluation.features import needed
-from ganexp.evaluation.vision_transformers import NETWORKS, missing, weights_folder
+from ganexp.evaluation.features import PUBLISHED, FeatureSource, feature_source, needed
 from ganexp.facts import Facts, UserError
 from ganexp.instruments.scalar import Scalar
 from ganexp.printable import one_line
@@ -65,13 +66,6 @@ def _resolved(path: str, node: Node) -> str:
 def _key_of(asked: str) -> str:
     """Return the name of features in the keys of figures; for a file, its name without the suffix."""
     return Path(asked).stem if files_among(asked) else asked
-
-
-class _Sized(Raw):
-    """Features of which only the size is known."""
-
-    def __init__(self, size: int) -> None:
-        self.size = size
 
 
 @dataclass(frozen=True)
@@ -115,105 +109,93 @@ class EvaluationPlan:
     dataset: Dataset
     measures: Mapping[str, Measure[Any]]
 
-    @property
+    @cached_property
     def features(self) -> list[str]:
-        """The features that are asked for, each once."""
-        asked, auto = self.config.evaluation.features, "classifier" if self._has_images else "raw"
-        return [*dict.fromkeys(auto if one == "auto" else one for one in ([asked] if isinstance(asked, str) else asked))]
-
-    @property
-    def _has_images(self) -> bool:
-        return len(self.dataset.shape) == 3 and self.dataset.bounded
-
-    @property
-    def sees_features(self) -> bool:
-        """Whether any measure depends on features."""
-        return any(measure.sees_features(self.dataset.modes) for measure in self.measures.values())
+        """The features that measures look at, each once; raw ones if they look at none."""
+        if not any(measure.sees_features(self.dataset.modes) for measure in self.measures.values()):
+            return ["raw"]
+        asked, auto = self.config.evaluation.features, "classifier" if _has_images(self.dataset) else "raw"
+        return [*dict.fromkeys(auto if name == AUTO else name for name in ([asked] if isinstance(asked, str) else asked))]
 
     @property
     def figures(self) -> dict[str, Scalar]:
         """The figures that it may add to a run's rows, by key; further features repeat the keys with a suffix."""
-        suffixes = ["", *(f"/{_key_of(one)}" for one in self.features[1:])]
         return {
             key + suffix: figure
             for measure in self.measures.values()
+            for suffix in [
+                "",
+                *(f"/{_key_of(name)}" for name in self.features[1:] if measure.sees_features(self.dataset.modes)),
+            ]
             for key, figure in measure.keys.items()
-            for suffix in (suffixes if measure.sees_features(self.dataset.modes) else [""])
         }
 
     @property
     def lacks_classifier(self) -> bool:
         """Whether a classifier has to be trained for the features; True for data that cannot be read."""
-        if not self.sees_features or "classifier" not in self.features:
-            return False
         try:
-            labelled = self.dataset.classes > 1
+            return "classifier" in self.features and self.dataset.classes > 1 and not self._classified[2].is_file()
         except OSError:
             return True
-        path = self._path_of("classifier")
-        return labelled and path is not None and not path.is_file()
 
     @property
     def optional(self) -> list[str]:
         """The measures that `auto` has chosen, and neither `keep_best` nor `sweep.metric` names: they may be left out."""
-        needed = [one for one in (self.config.keep_best, self.config.sweep.metric) if one]
+        needed = [metric for metric in (self.config.keep_best, self.config.sweep.metric) if metric]
         return [
             name
             for name, measure in self.measures.items()
-            if name not in self.config.measure and not any(one.startswith(key) for one in needed for key in measure.keys)
+            if name not in self.config.measure and not any(metric.startswith(key) for metric in needed for key in measure.keys)
         ]
 
-    def refuse_features(self) -> None:
-        """Refuse unknown features, features of images for other data, two features of one name, and unsuited measures."""
-        asked = self.features
-        if said := unknown_feature([*asked]):
-            raise UserError(said)
-        for one, other in itertools.combinations(asked, 2):
-            if _key_of(one) == _key_of(other):
+    def refuse(self) -> None:
+        """Refuse features, measures and real data that do not go together, before any of them is loaded.
+
+        Raises:
+            UserError: Features are of images and the data are not, two have one name, a measure is of other features or needs
+                more samples, or there are no held-out data.
+        """
+        asked, data = self.features, f"dataset={name_of(self.config.dataset)}"
+        for name, other in itertools.combinations(asked, 2):
+            if _key_of(name) == _key_of(other):
                 raise UserError(
-                    f"evaluation.features={one},{other} would both be logged as {_key_of(one)}: rename one of the files."
+                    f"evaluation.features={name},{other} would both be logged as {_key_of(name)}: rename one of the files."
                 )
-        of_images = [one for one in asked if one != "raw"]
-        if of_images and len(self.dataset.shape) != 3 and self.sees_features:
-            raise UserError(
-                f"evaluation.features={of_images[0]} needs images, and dataset={name_of(self.config.dataset)} has none: choose "
-                "raw."
-            )
-        if "classifier" in asked and self.sees_features and not self.dataset.bounded:
-            raise UserError(
-                f"evaluation.features=classifier learns classes from images, and dataset={name_of(self.config.dataset)} has "
-                "latents: choose raw, a file, or with a dataset.decode inception."
-            )
-        in_colour, channels = [one for one in asked if one in ("inception", *NETWORKS)], self.dataset.picture_shape[0]
-        if in_colour and self.sees_features and not self.dataset.bounded and not self.dataset.pictured_by:
-            raise UserError(
-                f"evaluation.features={in_colour[0]} sees images, and dataset={name_of(self.config.dataset)} has latents and "
-                "no decoder: choose raw, or name a decoder with dataset.decode=…."
-            )
-        if in_colour and self.sees_features and channels not in (1, 3):
-            raise UserError(
-                f"evaluation.features={in_colour[0]} sees images of 1 or 3 channels, and those of "
-                f"dataset={name_of(self.config.dataset)} have {channels}: choose raw."
-            )
+        for name in asked:
+            if why := self._unsuited(name, data):
+                raise UserError(f"evaluation.features={name} {why}.")
         for name, measure in self.measures.items():
             if measure.only_in and not set(asked) & set(measure.only_in):
                 needs = f"measure.{name} has no meaning in evaluation.features={','.join(asked)}"
                 raise UserError(f"{needs}: choose from {', '.join(measure.only_in)}, or leave the measure out.")
-
-    def refuse_reals(self) -> None:
-        """Refuse to compare samples with held-out data where there are none."""
-        if self.config.evaluation.against != "test" or not self.measures:
-            return
         try:
-            others = self.dataset.held_out()
+            if self.config.evaluation.against == "test" and self.dataset.held_out() is None:
+                remedy = ", or a dataset.path with folders train and test" if isinstance(self.dataset, ImageFolder) else ""
+                raise UserError(
+                    f"evaluation.against=test compares with held-out data, and {data} has none: choose "
+                    f"evaluation.against=train{remedy}."
+                )
         except OSError as error:
             raise UserError(f"dataset: {error}.") from error
-        if others is None:
-            folders = isinstance(self.dataset, ImageFolder)
-            raise UserError(
-                f"evaluation.against=test compares with held-out data, and dataset={name_of(self.config.dataset)} has none: "
-                f"choose evaluation.against=train{', or a dataset.path with folders train and test' if folders else ''}."
-            )
+        self.refuse_few()
+
+    def _unsuited(self, name: str, data: str) -> str:
+        """Return why the features of a name do not suit the data, which are called `data`; empty if they suit them."""
+        if name == "raw":
+            return ""
+        if len(self.dataset.shape) != 3:
+            return f"needs images, and {data} has none: choose raw"
+        if name == "classifier" and not self.dataset.bounded:
+            return f"learns classes from images, and {data} has latents: choose raw, a file, or with a dataset.decode inception"
+        if name in ("inception", *PUBLISHED):
+            channels = self.dataset.picture_shape[0]
+            if not self.dataset.bounded and not self.dataset.pictured_by:
+                return (
+                    f"sees images, and {data} has latents and no decoder: choose raw, or name a decoder with dataset.decode=…"
+                )
+            if channels not in (1, 3):
+                return f"sees images of 1 or 3 channels, and those of {data} have {channels}: choose raw"
+        return ""
 
     def of_at_most(self, sources: int) -> "EvaluationPlan":
         """Return the plan for as many samples as there are sources, if more are asked for: none is measured twice.
@@ -232,46 +214,26 @@ class EvaluationPlan:
 
     def refuse_few(self) -> None:
         """Refuse fewer generated samples than a measure needs in the smallest of its features, before features are loaded."""
-        sizes = [self._size_of(one) for one in self.features] if self.sees_features else [1]
+        smallest = Raw((min(self._source(name).size for name in self.features),))
         for name, measure in self.measures.items():
             if name not in self.optional:
                 try:
-                    measure.refuse(_Sized(min(sizes)), self.config.evaluation.samples, "generated")
+                    measure.refuse(smallest, self.config.evaluation.samples, "generated")
                 except UserError as error:
                     raise UserError(f"evaluation: {name}: {error}.") from None
 
-    def _size_of(self, asked: str) -> int:
-        """Return how many features there are at least."""
-        pixels = Raw(self.dataset.picture_shape).size
-        if asked == "classifier":
-            return min(Classifier.size, pixels)  # auto takes pixels where it knows nothing
-        if asked in NETWORKS:
-            architecture = NETWORKS[asked].published[asked]
-            return architecture.embedding or architecture.width
-        return {"raw": pixels, "inception": Inception.size}.get(asked, 1)
-
     def missing(self) -> list[str]:
         """Return a sentence for each file or package that is missing on this machine."""
-        said = []
-        for asked in self.features if self.sees_features else ():
-            if asked in NETWORKS:
-                sentence = missing(asked, weights_folder(self.config.evaluation.feature_weights))
-                said += [f"evaluation.features={sentence}."] if sentence else []
-                continue
-            path = self._path_of(asked)
-            chosen = self.config.evaluation.features != AUTO  # which takes raw instead
-            if path and not path.is_file() and not self.lacks_classifier and chosen:
-                if asked == "classifier":
-                    remedy = "a classifier needs images of two classes or more, so choose inception, raw or a file"
-                else:
-                    remedy = "choose classifier, inception, raw, or a file that is there"
-                said.append(f"evaluation.features={asked} needs the file {path}, which does not exist: {remedy}.")
+        if not self.measures:
+            return []
+        sources = {name: self._source(name) for name in self.features}
+        missing = [f"evaluation.features={name} {source.missing}." for name, source in sources.items() if source.missing]
         for library in sorted({measure.library for measure in self.measures.values()} - {""}):
             try:
                 needed(library)
             except UserError as error:
-                said.append(f"evaluation: {error}.")
-        return said
+                missing.append(f"evaluation: {error}.")
+        return missing
 
     def without_effect(self) -> list[str]:
         """Return a sentence for each request that will have no effect."""
@@ -290,8 +252,8 @@ class EvaluationPlan:
             )
         return said
 
-    def evaluators(self, machine: Machine) -> Evaluators | None:
-        """Make the evaluators, which have not seen the real data yet; None without measures.
+    def evaluator(self, machine: Machine) -> Evaluator | None:
+        """Make the evaluator, which has not seen the real data yet; None without measures.
 
         The classifier of a data set is trained if it is missing. No random stream is advanced.
 
@@ -304,13 +266,18 @@ class EvaluationPlan:
         against = "" if asked.against == "train" else "held-out data"
         try:
             with undisturbed(machine.device):
-                features = self._loaded(machine.device) if self.sees_features else {"raw": Raw(self.dataset.picture_shape)}
-                how: Any = {"samples": asked.samples, "modes": self.dataset.modes, "optional": self.optional}
-                return Evaluators(self.measures, features, against=against, **how)
+                return Evaluator(
+                    self.measures,
+                    self._loaded(machine.device),
+                    samples=asked.samples,
+                    modes=self.dataset.modes,
+                    against=against,
+                    optional=self.optional,
+                )
         except UserError as error:
             raise UserError(f"evaluation: {str(error).rstrip('.')}.") from error
 
-    def callback(self, machine: Machine, reals: Resident | Streamed, processes: Processes, evaluator: Evaluators) -> Evaluation:
+    def callback(self, machine: Machine, reals: Resident | Streamed, processes: Processes, evaluator: Evaluator) -> Evaluation:
         """Make the callback that evaluates a run. In the process that writes, its evaluator sees the real set first.
 
         No random stream is advanced.
@@ -369,19 +336,13 @@ class EvaluationPlan:
         return Compared(dataset, data, json.dumps(said) if digest else "")
 
     @property
-    def _classified(self) -> tuple[str, Dataset]:
-        """The name of the data set whose classifier is used, and the data set; for a stack, that of its channels."""
-        channels = self.dataset.stack_of
-        return (
-            (type(channels).__name__.lower(), channels) if channels else (name_of(inner_of(self.config.dataset)), self.dataset)
-        )
-
-    def _path_of(self, asked: str) -> Path | None:
-        if asked in ("raw", "inception"):
-            return None
-        if asked != "classifier":
-            return Path(os.path.expanduser(asked))
-        return classifier_file({"name": self._classified[0]} if self.dataset.stack_of else self.config.dataset)
+    def _classified(self) -> tuple[str, Dataset, Path]:
+        """What the classifier is of, by name and as a data set, and its file; for a stack, that of its channels."""
+        if channels := self.dataset.stack_of:
+            name = type(channels).__name__.lower()
+            return name, channels, classifier_file({"name": name})
+        node = self.config.dataset
+        return name_of(inner_of(node)), self.dataset, classifier_file(node)
 
     def classifier(self, device: torch.device) -> Classifier:
         """Load the classifier of the data set, which is trained if it is missing. No random stream is advanced.
@@ -389,32 +350,40 @@ class EvaluationPlan:
         Raises:
             UserError: It cannot be obtained, or knows no more than chance explains.
         """
-        with undisturbed(device):
-            found = self._load("classifier", device)
-        if not isinstance(found, Classifier):
+        if self.dataset.stack_of:
             raise UserError("it looks at each channel by itself")
-        return found
+        with undisturbed(device):
+            return self._classifier(device)
 
     def _loaded(self, device: torch.device) -> dict[str, Features]:
         """Load the features by name; raw ones replace a classifier of `auto` that is no better than chance."""
         try:
-            return {_key_of(one): self._load(one, device) for one in self.features}
+            return {_key_of(name): self._source(name).load(device) for name in self.features}
         except KnowsNothing as error:
             if self.config.evaluation.features != AUTO:
                 raise UserError(f"{error}: choose evaluation.features=inception, raw or a file") from error
             log.warning("Samples are compared in evaluation.features=raw: %s.", error)
             return {"raw": Raw(self.dataset.picture_shape)}
 
-    def _load(self, asked: str, device: torch.device) -> Features:
-        dataset = self.dataset
-        if asked in NETWORKS:
-            return NETWORKS[asked].load(asked, weights_folder(self.config.evaluation.feature_weights), device)
-        path = self._path_of(asked)
-        if path is None:
-            return Raw(dataset.picture_shape) if asked == "raw" else Inception(device)
-        if asked != "classifier":
-            return Exported(path, dataset.picture_shape, device)
-        name, classified = self._classified
+    def _source(self, name: str) -> FeatureSource:
+        """Find the features of a name, as `feature_source` does, or the classifier of the data set."""
+        shape = self.dataset.picture_shape
+        if name != "classifier":
+            return feature_source(name, shape, self.config.evaluation.feature_weights)
+        size = min(Classifier.size, math.prod(shape))  # auto takes pixels where it knows nothing
+        path, lacks = self._classified[2], ""
+        if self.config.evaluation.features != AUTO and not path.is_file() and not self.lacks_classifier:
+            lacks = f"needs the file {path}, which does not exist: a classifier needs images of two classes or more, so choose "
+            lacks += "inception, raw or a file"
+
+        def load(device: torch.device) -> Features:
+            classifier = self._classifier(device)
+            return PerChannel(classifier) if self.dataset.stack_of else classifier
+
+        return FeatureSource(load, size, lacks)
+
+    def _classifier(self, device: torch.device) -> Classifier:
+        dataset, (name, classified, path) = self.dataset, self._classified
         train_if_missing(path, classified, name, device)
         classifier = Classifier.load(path, device)
         if not dataset.stack_of and dataset.classes not in (0, classifier.classes):
@@ -438,7 +407,11 @@ class EvaluationPlan:
                 path.stem.partition("-")[0],
                 side,
             )
-        return PerChannel(classifier) if dataset.stack_of else classifier
+        return classifier
+
+
+def _has_images(dataset: Dataset) -> bool:
+    return len(dataset.shape) == 3 and dataset.bounded
 
 
 def plan_evaluation(offered: Sequence[Choice], config: Config, run: Facts) -> EvaluationPlan:
@@ -452,10 +425,11 @@ def plan_evaluation(offered: Sequence[Choice], config: Config, run: Facts) -> Ev
     Raises:
         UserError: There is no measure, one does not fit, two have a key in common, or features or held-out data do not fit.
     """
+    if unknown := unknown_feature(config.evaluation.features):
+        raise UserError(unknown)
     plan = EvaluationPlan(config, run.dataset, _measures(offered, config, run) if config.evaluate_every else {})
-    plan.refuse_features()
-    plan.refuse_reals()
-    plan.refuse_few()
+    if plan.measures:
+        plan.refuse()
     return plan
 
 

@@ -81,7 +81,7 @@ class RunEvaluator:
         self.reals.close()  # nothing is to be read ahead
         self.looked_at = looked_at_of(dataset, self.reals.data, facts.classes, self.machine) if facts.source_shape else None
         plan = plan.of_at_most(self.looked_at.count) if self.looked_at else plan
-        evaluator = plan.evaluators(self.machine)
+        evaluator = plan.evaluator(self.machine)
         assert evaluator is not None
         self.evaluator, self.evaluation = evaluator, plan.callback(self.machine, self.reals, self.processes, evaluator)
         self.dataset = name_of(config.dataset)
@@ -129,7 +129,7 @@ class RunEvaluator:
         """
         place = (self.machine.device, self.machine.dtype)
         try:
-            figures = self.evaluation.evaluate(map(Batch, real_batches(data, *place)))
+            figures = self.evaluator(map(Batch, real_batches(data, *place)))
             return self._result(figures, next(real_batches(data, *place))[:SHOWN])
         except OSError as error:
             raise UserError(str(error)) from error

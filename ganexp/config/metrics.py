@@ -33,27 +33,19 @@ def measures_of(node: Node, trust: Trust = None, group: Measuring = "loss") -> M
     return {**measures_of(base, trust), **measures} if isinstance(base, dict) else measures
 
 
-def measured_by(chosen: Mapping[str, Any], trust: Trust = None) -> dict[str, Scalar]:
-    """Return the measures, by key, that the loss, the augmentation, the generator and the terms of chosen groups declare."""
-    terms = {f"terms/{name}": _term_value(name, node, trust) for name, node in chosen["term"].items()}
-    parts = (measures_of(chosen[group], trust, group) for group in MEASURING)
-    return {key: measure for measures in (*parts, terms) for key, measure in measures.items()}
-
-
-def _term_value(name: str, node: Node, trust: Trust) -> Scalar:
-    measures: Scalar = target(node, f"term.{name}", trust).measures  # type: ignore[attr-defined]
-    return measures
-
-
-def measuring(cfg: Any) -> dict[str, Any]:
-    """Return the groups of a configuration whose members measure."""
-    return {group: plain(getattr(cfg, group)) for group in (*MEASURING, "term", "measure")}
+def measured_by(cfg: Any, trust: Trust = None) -> dict[str, Scalar]:
+    """Return the measures, by key, that the loss, the augmentation, the generator and the terms of a configuration declare."""
+    parts = [measures_of(plain(getattr(cfg, group)), trust, group) for group in MEASURING]
+    declared = {key: measure for measures in parts for key, measure in measures.items()}
+    for name, node in plain(cfg.term).items():
+        declared[f"terms/{name}"] = target(node, f"term.{name}", trust).measures  # type: ignore[attr-defined]
+    return declared
 
 
 def refuse_unknown_metric(
     key: str,
     metric: str | None,
-    chosen: Mapping[str, Any],
+    cfg: Any,
     trust: Trust = None,
     *,
     figures: Mapping[str, Scalar] | None = None,
@@ -63,21 +55,21 @@ def refuse_unknown_metric(
     Args:
         key: The key of the configuration that names the metric.
         metric: A key of the rows, or None.
-        chosen: The groups whose members measure, as `measuring` returns them.
+        cfg: The configuration.
         trust: Modules from which they may come.
         figures: The figures of the run's evaluation, if they are known.
     """
     if metric is None:
         return
     by_key = {one: name for name, measure in measures_offered().items() for one in measure.keys}
-    if figures is not None and metric not in figures and (plain := _in_first_features(metric)) in by_key:
-        features = "" if plain == metric else f" evaluation.features=[…,{metric.removeprefix(plain)[1:]}]"
+    if figures is not None and metric not in figures and (first := _in_first_features(metric)) in by_key:
+        features = "" if first == metric else f" evaluation.features=[…,{metric.removeprefix(first)[1:]}]"
         raise UserError(
             f"{key}={metric} is a figure of evaluations, and this run has no such evaluation: choose evaluate_every=… and "
-            f"measure=[{by_key[plain]}]{features}."
+            f"measure=[{by_key[first]}]{features}."
         )
-    loss, augment = chosen["loss"], chosen["augment"]
-    logged = known(measured_by(chosen, trust))
+    loss, augment = plain(cfg.loss), plain(cfg.augment)
+    logged = known(measured_by(cfg, trust))
     if metric not in logged and not metric.startswith("eval/"):
         named = f"loss={name_of(loss)}" + ("" if name_of(augment) == "none" else f" and augment={name_of(augment)}")
         keys = sorted({**logged, **by_key})
@@ -86,11 +78,13 @@ def refuse_unknown_metric(
         raise UserError(f"{key}={metric} is not logged with {named}; {meant}")
 
 
-def high_is_best(metric: str | None, chosen: Mapping[str, Any], trust: Trust = None) -> bool:
-    """Return whether a key of the rows declares that its highest value is best, with choices as `measuring` returns them."""
-    further: Any = (target(node, f"measure.{name}", trust) for name, node in measures_in(chosen["measure"]).items())
+def high_is_best(metric: str | None, cfg: Any, trust: Trust = None) -> bool:
+    """Return whether a key of a configuration's rows declares that its highest value is best."""
+    if metric is None:
+        return False
+    further: Any = (target(node, f"measure.{name}", trust) for name, node in measures_in(plain(cfg.measure)).items())
     figures = {key: figure for measure in (*measures_offered().values(), *further) for key, figure in measure.keys.items()}
-    declared = {**known(measured_by(chosen, trust)), **figures}.get(_in_first_features(metric or ""))
+    declared = {**known(measured_by(cfg, trust)), **figures}.get(_in_first_features(metric))
     return declared is not None and declared.best == "highest"
 
 

@@ -74,7 +74,7 @@ def obtain(plan: Plan) -> RunData:
         missing.append(str(error))
     if not plan.missing and not (missing and planned.lacks_classifier):
         try:
-            evaluator = planned.evaluators(machine)
+            evaluator = planned.evaluator(machine)
         except UserError as error:
             missing.append(str(error))
     far: Mapping[str, Distance] = {}

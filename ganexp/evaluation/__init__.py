@@ -22,7 +22,6 @@ from ganexp.evaluation.measures.precision_recall import PrecisionRecall
 from ganexp.evaluation.measures.psnr import PSNR
 from ganexp.evaluation.measures.sliced_wasserstein import SlicedWasserstein
 from ganexp.evaluation.measures.ssim import SSIM
-from ganexp.evaluation.several import Evaluators
 
 __all__ = [
     "CAS",
@@ -35,7 +34,6 @@ __all__ = [
     "Classifier",
     "DensityCoverage",
     "Evaluator",
-    "Evaluators",
     "Exported",
     "FIDInfinity",
     "Features",

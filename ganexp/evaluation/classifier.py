@@ -96,7 +96,7 @@ class Classifier(nn.Module):
     @property
     def checksum(self) -> str:
         """The checksum of the weights."""
-        return features_checksum(self)
+        return features_checksum(self.state_dict())
 
     @property
     def ignorance(self) -> str:

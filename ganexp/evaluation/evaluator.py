@@ -1,10 +1,10 @@
-"""A real set, and the measures that compare generated ones with it."""
+"""A real set, and the measures that compare generated ones with it, in one or several features."""
 
 import logging
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,71 +30,119 @@ CONSTANT = 1e-5, 1e-12
 """Features are constant if their spread over the real set is at most the first times their mean's norm, plus the second."""
 
 
+@dataclass
+class Space:
+    """The measures that are computed in the same features, and what they need of the real set.
+
+    Args:
+        features: The features.
+        measures: The measures, by the names that messages call them.
+        suffixes: What is appended to the keys of each measure's figures.
+        real, of_halves: The statistics of the real set, and the figures of one half of it against the other.
+    """
+
+    features: Features
+    measures: dict[str, Measure[Any]] = field(default_factory=dict)
+    suffixes: dict[str, str] = field(default_factory=dict)
+    real: Statistics = field(default_factory=dict)
+    of_halves: dict[str, float] = field(default_factory=dict)
+
+
 class Evaluator:
-    """Compares generated sets with one real set.
+    """Compares generated sets with one real set, in one or several features.
+
+    Each sample is generated once, and seen by each of the networks. A measure is computed in all features that suit it. In the
+    first of these, its figures have its own keys; in each further one, the name of the features is appended, as in
+    `eval/fid/dinov2_vitb14`. A measure that looks at no features is computed once.
 
     Args:
         measures: Measures, by the names that messages call them.
-        features: What maps samples to features.
+        features: What maps samples to features; or several, by the names that are appended to keys, of which the first are
+            used for neighbours and pictures.
         samples: How many samples a generated set has.
         modes: Known modes of the data, for measures that count them.
         against: What the real set is, in words, if it is not the training data: descriptions of figures say so.
         optional: The measures that are left out, with a warning, where there are too few samples for them.
 
     Raises:
-        UserError: A measure has no value for such features or so few samples.
+        UserError: A measure has no value for any of the features or so few samples, or some features have no measure.
     """
 
     def __init__(
         self,
         measures: Mapping[str, Measure[Any]],
-        features: Features,
+        features: Features | Mapping[str, Features],
         *,
         samples: int,
         modes: Modes | None = None,
         against: str = "",
         optional: Collection[str] = (),
     ) -> None:
-        self.optional = optional
-        self.measures = dict(measures)
-        self.features, self.samples, self.modes, self.against = features, samples, modes, against
-        self._real: Statistics = {}
-        self._of_halves: dict[str, float] = {}
+        self.samples, self.modes, self.against, self.optional = samples, modes, against, optional
+        by_name = features if isinstance(features, Mapping) else {features.name: features}
+        self.each = {key: Space(one) for key, one in by_name.items()}
         self._reals = self._half = 0
-        for name, measure in self.measures.items():
+        for name, measure in measures.items():
+            reasons = {key: measure.unsuited(space.features, modes) for key, space in self.each.items()}
+            suited = [key for key, reason in reasons.items() if not reason]
             with _about(name):
-                if reason := measure.unsuited(features, modes):
-                    raise UserError(reason)
+                if not suited:
+                    raise UserError(next(iter(reasons.values())))
                 if measure.library:
                     needed(measure.library)
-        self._refuse_few(samples, "generated", self.measures)
+            for key in suited if measure.sees_features(modes) else suited[:1]:
+                self.each[key].measures[name] = measure
+                self.each[key].suffixes[name] = "" if key == suited[0] else f"/{key}"
+        for key, space in self.each.items():
+            if not space.measures:
+                raise UserError(f"none of the measures has a meaning in the features {key}")
+            self._refuse_few(space, samples, "generated")
+
+    @property
+    def features(self) -> Features:
+        """The first features."""
+        return next(iter(self.each.values())).features
+
+    @property
+    def looks_at_labels(self) -> bool:
+        """Whether figures depend on the classes of samples."""
+        return any(measure.looks_at_labels for space in self.each.values() for measure in space.measures.values())
 
     @property
     def keys(self) -> dict[str, Scalar]:
         """Descriptions of the figures, with the features of each, and its value for real data after `see_reals`."""
-        found = {}
+        described = {}
         fewer = min(self.samples, self._reals or self.samples)
-        for measure in self.measures.values():
-            against = f" against {self.against}" if self.against and measure.looks_at_reals else ""
-            by = (measure.basis(self.features, self.modes), measure.said_of(fewer), f"{self.samples:,} samples{against}")
-            basis = ", ".join(filter(None, by))
-            note = getattr(self.features, "note", "") if measure.sees_features(self.modes) else ""
-            for key, one in measure.keys.items():
-                real = self._of_halves.get(key)
-                of_real = "" if real is None else f"; real data, two halves of {self._half:,}: {real:.4g}"
-                told = f"{one.meaning}, {basis}{note and f'; {note}'}{of_real}"
-                found[key] = replace(one, meaning=told, basis=basis, note=note, real=real)
-        return found
+        for space in self.each.values():
+            for name, measure in space.measures.items():
+                against = f" against {self.against}" if self.against and measure.looks_at_reals else ""
+                by = measure.basis(space.features, self.modes), measure.said_of(fewer), f"{self.samples:,} samples{against}"
+                basis = ", ".join(filter(None, by))
+                note = getattr(space.features, "note", "") if measure.sees_features(self.modes) else ""
+                for key, figure in measure.keys.items():
+                    real = space.of_halves.get(key)
+                    of_real = "" if real is None else f"; real data, two halves of {self._half:,}: {real:.4g}"
+                    meaning = f"{figure.meaning}, {basis}{note and f'; {note}'}{of_real}"
+                    described[key + space.suffixes[name]] = replace(figure, meaning=meaning, basis=basis, note=note, real=real)
+        return described
 
     @torch.no_grad()
-    def see_reals(self, batches: Iterable[Batch | Tensor], n: int, *, folder: Path | None = None, identity: str = "") -> None:
+    def see_reals(
+        self,
+        batches: Iterable[Batch | Tensor] | Callable[[], Iterable[Batch | Tensor]],
+        n: int,
+        *,
+        folder: Path | None = None,
+        identity: str = "",
+    ) -> None:
         """Compute the statistics of the real set that the measures need, or load them if they were kept in a folder before.
 
         The first samples, as many as a generated set has but at most half of the real set, are compared with as many further
         ones: generated samples cannot be expected to have better figures.
 
         Args:
-            batches: The set, in random order; with labels, if a measure looks at classes.
+            batches: The set, in random order; with labels, if a measure looks at classes. A function that returns it, where it
+                can be read only once and there are several features, of which each takes a pass.
             n: Its size.
             folder: Where statistics are kept.
             identity: What tells this set and its preparation from any other; empty if nothing of it is to be kept.
@@ -102,121 +150,132 @@ class Evaluator:
         Raises:
             UserError: The set is too small for a measure, or not finite, or its features are constant.
         """
-        self._refuse_few(n, "real", [name for name, measure in self.measures.items() if measure.looks_at_reals])
-        statistics = self._empty_reals()
         self._reals, self._half = n, min(self.samples, n // 2)
-        names = [f"{type(one).__module__}.{type(one).__qualname__} {one.settings}" for one in self.measures.values()]
-        described = (identity, names, self._half, self.modes.name if self.modes else "")
-        path = cache.place(folder, described, self.features, n, statistics) if folder and identity else None
-        recalled = cache.recall(path, statistics) if path else None
-        if recalled is None:
-            one, other = self._empty_reals(), self.empty()
-            extracted = (self._extracted(batch, "real") for batch in batches)
-            update(statistics, _passing_on(extracted, (one, other), self._half, further=bool(statistics)))
-            recalled = statistics, self._halves_compared(one, other)
-            if path:
-                cache.keep(path, *recalled)
-        self._refuse_constant(recalled[0])
-        self._real, self._of_halves = recalled
+        for space in self.each.values():
+            self._refuse_few(space, n, "real")
+            statistics = self._empty_reals(space)
+            names = [f"{type(one).__module__}.{type(one).__qualname__} {one.settings}" for one in space.measures.values()]
+            described = (identity, names, self._half, self.modes.name if self.modes else "")
+            path = cache.place(folder, described, space.features, n, statistics) if folder and identity else None
+            recalled = cache.recall(path, statistics) if path else None
+            if recalled is None:
+                one, other = self._empty_reals(space), self._empty(space)
+                seen = (self._extracted(space, batch, "real") for batch in (batches() if callable(batches) else batches))
+                update(statistics, _passing_on(seen, (one, other), self._half, further=bool(statistics)))
+                recalled = statistics, self._halves_compared(space, one, other)
+                if path:
+                    cache.keep(path, *recalled)
+            self._refuse_constant(space, recalled[0])
+            space.real, space.of_halves = recalled
 
-    def _refuse_few(self, n: int, of: str, names: Iterable[str]) -> None:
-        """Refuse `real` or `generated` sets that are too small for a measure, or leave the measure out if it is optional."""
-        for name in [*names]:
-            try:
-                with _about(name):
-                    self.measures[name].refuse(self.features, n, of)
-            except UserError as error:
-                if name not in self.optional or len(self.measures) == 1:
-                    raise
-                log.warning("Samples are not measured by %s.", error)
-                del self.measures[name]
-
-    def _refuse_constant(self, statistics: Statistics) -> None:
-        """Refuse features that are equal for all real samples: no measure is meaningful for them."""
-        moments = statistics.get(Moments().kind)
-        if not isinstance(moments, Moments) or isinstance(self.features, Raw):  # samples themselves hide nothing
-            return
-        relative, absolute = CONSTANT
-        spread = float(moments.scatter.trace() / max(1, moments.n - 1)) ** 0.5
-        if spread <= relative * float(moments.mean.norm()) + absolute:
-            raise UserError(
-                f"the features of {self.features.name} are the same for all real samples and so judge nothing: choose others"
-            )
-
-    @torch.no_grad()
     def __call__(self, batches: Iterable[Batch | Tensor]) -> dict[str, float]:
         """Compare a generated set, given batch by batch, and return the figures by key.
 
         Raises:
             UserError: The set is not finite, has another number of samples than announced, or a measure has no value.
         """
-        statistics = self.empty()
-        return self.figures(statistics, update(statistics, map(self.extract, batches)))
+        return self.compare(map(self.extract, batches))
 
     @torch.no_grad()
-    def extract(self, samples: Batch | Tensor) -> FeatureBatch:
-        """Return the features, logits and samples that the measures need from a generated batch.
+    def extract(self, samples: Batch | Tensor) -> list[FeatureBatch]:
+        """Return the features, logits and samples that the measures need from a generated batch, for each of the features.
 
         Raises:
             UserError: The samples or their features are not finite.
         """
-        batch = self._extracted(samples, "generated")
-        looked_at = any(measure.keeps.of_samples for measure in self.measures.values())
-        return batch if looked_at else replace(batch, samples=batch.samples.new_empty(0), targets=None)
+        batches = []
+        for space in self.each.values():
+            batch = self._extracted(space, samples, "generated")
+            looked_at = any(measure.keeps.of_samples for measure in space.measures.values())
+            batches.append(batch if looked_at else replace(batch, samples=batch.samples.new_empty(0), targets=None))
+        return batches
 
-    def figures(self, statistics: Statistics, count: int) -> dict[str, float]:
-        """Return the figures of a generated set of `count` samples from its statistics.
+    @torch.no_grad()
+    def compare(self, batches: Iterable[list[FeatureBatch]]) -> dict[str, float]:
+        """Compare a generated set, given as `extract` returns it, and return the figures by key.
 
         Raises:
             UserError: The set has another number of samples than announced, or a measure has no value.
         """
+        statistics, count = [self._empty(space) for space in self.each.values()], 0
+        for batch in batches:
+            for kept, seen in zip(statistics, batch, strict=True):
+                update(kept, [seen])
+            count += len(batch[0].features)
         if count != self.samples:
             raise UserError(f"{self.samples} generated samples were announced, and there are {count}")
         figures: dict[str, float] = {}
-        for measure in self.measures.values():
-            figures |= self._figures(measure, self._real, statistics)
-        for key, figure in figures.items():
-            if not math.isfinite(figure):
-                raise UserError(f"{key} is {figure}")
+        for space, kept in zip(self.each.values(), statistics, strict=True):
+            for name, measure in space.measures.items():
+                for key, figure in self._figures(space, measure, space.real, kept).items():
+                    if not math.isfinite(figure):
+                        raise UserError(f"{key} is {figure}")
+                    figures[key + space.suffixes[name]] = figure
         return figures
 
-    def _halves_compared(self, one: Statistics, other: Statistics) -> dict[str, float]:
+    def _refuse_few(self, space: Space, n: int, of: str) -> None:
+        """Refuse `real` or `generated` sets that are too small for a measure, or leave the measure out if it is optional."""
+        for name, measure in [*space.measures.items()]:
+            if of == "real" and not measure.looks_at_reals:
+                continue
+            try:
+                with _about(name):
+                    measure.refuse(space.features, n, of)
+            except UserError as error:
+                if name not in self.optional or len(space.measures) == 1:
+                    raise
+                log.warning("Samples are not measured by %s.", error)
+                del space.measures[name]
+
+    def _refuse_constant(self, space: Space, statistics: Statistics) -> None:
+        """Refuse features that are equal for all real samples: no measure is meaningful for them."""
+        moments = statistics.get(Moments().kind)
+        if not isinstance(moments, Moments) or isinstance(space.features, Raw):  # samples themselves hide nothing
+            return
+        relative, absolute = CONSTANT
+        spread = float(moments.scatter.trace() / max(1, moments.n - 1)) ** 0.5
+        if spread <= relative * float(moments.mean.norm()) + absolute:
+            raise UserError(
+                f"the features of {space.features.name} are the same for all real samples and so judge nothing: choose others"
+            )
+
+    def _halves_compared(self, space: Space, one: Statistics, other: Statistics) -> dict[str, float]:
         """Return the figures of one half of the real set against the other, except for measures that need larger halves."""
         figures: dict[str, float] = {}
-        for measure in self.measures.values():
+        for measure in space.measures.values():
             with suppress(UserError):
                 for of in ("real", "generated"):  # one half stands for a generated set
-                    measure.refuse(self.features, self._half, of)
-                figures |= self._figures(measure, one, other)
+                    measure.refuse(space.features, self._half, of)
+                figures |= self._figures(space, measure, one, other)
         return {key: figure for key, figure in figures.items() if math.isfinite(figure)}
 
-    def empty(self) -> Statistics:
+    def _empty(self, space: Space) -> Statistics:
         """Return empty statistics for a generated set."""
-        return _by_kind(measure.statistic(self.features, self.modes) for measure in self.measures.values())
+        return _by_kind(measure.statistic(space.features, self.modes) for measure in space.measures.values())
 
-    def _empty_reals(self) -> Statistics:
+    def _empty_reals(self, space: Space) -> Statistics:
         """Return empty statistics for the real set."""
-        looking = [measure for measure in self.measures.values() if measure.looks_at_reals]
-        seen = any(measure.sees_features(self.modes) for measure in looking) and not isinstance(self.features, Raw)
-        own = [measure.statistic_of_reals(self.features, self.modes) for measure in looking]
+        looking = [measure for measure in space.measures.values() if measure.looks_at_reals]
+        seen = any(measure.sees_features(self.modes) for measure in looking) and not isinstance(space.features, Raw)
+        own = [measure.statistic_of_reals(space.features, self.modes) for measure in looking]
         return _by_kind([*own, *[Moments()] * seen])  # the moments say whether features are constant
 
-    def _figures(self, measure: Measure[Any], reals: Statistics, fakes: Statistics) -> dict[str, float]:
+    def _figures(self, space: Space, measure: Measure[Any], reals: Statistics, fakes: Statistics) -> dict[str, float]:
         """Return a measure's figures for two sets; a measure that does not look at reals is given the generated set twice."""
-        fake = fakes[measure.statistic(self.features, self.modes).kind]
-        real = reals[measure.statistic_of_reals(self.features, self.modes).kind] if measure.looks_at_reals else fake
+        fake = fakes[measure.statistic(space.features, self.modes).kind]
+        real = reals[measure.statistic_of_reals(space.features, self.modes).kind] if measure.looks_at_reals else fake
         figures = measure(real, fake)
         if undeclared := figures.keys() - measure.keys.keys():
             said = ", ".join(sorted(undeclared))
             raise UserError(f"{type(measure).__name__} returned {said}, without saying in its keys what that is")
         return figures
 
-    def _extracted(self, of_set: Batch | Tensor, of: str) -> FeatureBatch:
+    def _extracted(self, space: Space, of_set: Batch | Tensor, of: str) -> FeatureBatch:
         batch = Batch.of(of_set)
         samples, (labels, *_) = batch.values, (*batch.conditions, None)
         if not bool(torch.isfinite(samples).all()):
             raise UserError(f"the {of} samples are not finite")
-        features, logits = self.features(samples)
+        features, logits = space.features(samples)
         if not bool(torch.isfinite(features).all()):
             raise UserError(f"the features of the {of} samples are not finite")
         return FeatureBatch(samples, features, logits, labels, batch.target)

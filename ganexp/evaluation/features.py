@@ -1,15 +1,25 @@
-"""Networks that map images to features `(B, F)`, and some of them to classes too."""
+"""Features `(B, F)` of samples: by which network, where its weights are, and what is missing on this machine.
+
+Nothing but Inception is downloaded. A dataset's own classifier is in `classifier.py`.
+"""
 
 import hashlib
 import importlib
+import math
+import os
 import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import interpolate
 
 from ganexp.data.feed import to_pixels
+from ganexp.documents import read_state, weights_among
 from ganexp.facts import UserError
 from ganexp.printable import one_line
 
@@ -81,7 +91,7 @@ class Inception:
                 f"the weights of Inception cannot be downloaded ({one_line(error)}): put "
                 f"weights-inception-2015-12-05-6726825d.pth into {folder}, or choose other features"
             ) from error
-        self.checksum = features_checksum(self.network)
+        self.checksum = features_checksum(self.network.state_dict())
 
     def __call__(self, samples: Tensor) -> Extracted:
         features, logits = self.network(in_colour(samples))
@@ -143,6 +153,246 @@ class PerChannel:
         return features.reshape(batch, -1), joint.flatten(1)
 
 
+@dataclass(frozen=True)
+class Published:
+    """A published vision transformer, and where its weights are.
+
+    Args:
+        model: The name of its network in timm.
+        size: F.
+        url: Where the weights are; a file of the same name is looked for.
+        side: Side of the images that it sees, in pixels.
+        sha256: Checksum of the file if it is a TorchScript archive, which is opened only if it is the published one.
+    """
+
+    model: str
+    size: int
+    url: str
+    side: int = 224
+    sha256: str = ""
+
+    @property
+    def file(self) -> str:
+        """The name of the file of weights."""
+        return self.url.rpartition("/")[2]
+
+    @property
+    def is_clip(self) -> bool:
+        """Whether it is the image side of CLIP, which projects its class token to the size of the features."""
+        return "clip" in self.model
+
+
+def _dinov2(size: str, letter: str, features: int) -> Published:
+    url = f"https://dl.fbaipublicfiles.com/dinov2/dinov2_vit{letter}14/dinov2_vit{letter}14_pretrain.pth"
+    return Published(f"vit_{size}_patch14_dinov2", features, url)
+
+
+def _clip(model: str, features: int, file: str, sha256: str, side: int = 224) -> Published:
+    url = f"https://openaipublic.azureedge.net/clip/models/{sha256}/{file}.pt"
+    return Published(f"vit_{model}_clip_quickgelu_{side}", features, url, side, sha256)
+
+
+PUBLISHED = {
+    "dinov2_vits14": _dinov2("small", "s", 384),
+    "dinov2_vitb14": _dinov2("base", "b", 768),
+    "dinov2_vitl14": _dinov2("large", "l", 1024),
+    "clip_vitb32": _clip("base_patch32", 512, "ViT-B-32", "40d365715913c9da98579312b702a82c18be219cc2a73407c4526f58eba950af"),
+    "clip_vitb16": _clip("base_patch16", 512, "ViT-B-16", "5806e77cd80f8b59890b7e101eabd078d9fb84e6937f9e85e4ecb61988df416f"),
+    "clip_vitl14": _clip("large_patch14", 768, "ViT-L-14", "b8cca3fd41ae0c99ba7e8951adf17d267cdb84cd88be6f7c2e0eca1737a03836"),
+    "clip_vitl14_336": _clip(
+        "large_patch14", 768, "ViT-L-14-336px", "3035c92b350959924f9f00213499208652fc7ea050643e8b385c2dac08641f02", 336
+    ),
+}
+"""The networks of `VisionTransformer`, by name."""
+NORMALISED = {
+    True: ((0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711)),
+    False: ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)),
+}
+"""Mean and standard deviation of the colours, of CLIP and of DINOv2."""
+AT_ONCE = 50
+"""How many images pass through a vision transformer together."""
+
+
+class VisionTransformer(nn.Module):
+    """DINOv2 without registers (Oquab et al. 2024) or the image side of CLIP (Radford et al. 2021), as timm has them.
+
+    The features of DINOv2 are its class token after the last norm, as in FD_DINOv2 (Stein et al. 2023); those of CLIP are image
+    embeddings after the projection, not normalised.
+
+    Images `(B, 3, H, W)` in [-1, 1], or grey ones, are rounded and repeated by `in_colour`. They are scaled to the network's
+    side by bicubic interpolation with antialiasing, and normalised by its mean and standard deviation. The interpolation's
+    overshoot is not clipped, as in EDM2's evaluation (Karras et al. 2024).
+
+    Departure: CLIP crops images that are not square; here they are scaled to a square.
+
+    Args:
+        name: One of `PUBLISHED`.
+        folder: The folder of the published file. No code in it runs, but for the very TorchScript archive of CLIP.
+        device: Where it runs.
+
+    Raises:
+        UserError: timm is not installed, or the file does not have the weights of this network.
+    """
+
+    classes = 0
+
+    def __init__(self, name: str, folder: Path, device: torch.device | str = "cpu") -> None:
+        super().__init__()
+        published = PUBLISHED[name]
+        layer = "projected image embedding" if published.is_clip else "class token after the last norm"
+        self.name, self.size, self.side = f"{name} ({layer})", published.size, published.side
+        self.mean, self.std = NORMALISED[published.is_clip]
+        path, self.network = folder / published.file, in_timm(published)
+        try:
+            weights = _tensors(path, published)
+            state = _clip_in_timm(weights) if published.is_clip else dinov2_in_timm(weights, published.side // 14)
+            self.network.load_state_dict(state, assign=True)
+        except Exception as error:  # what torch raises for an arbitrary file has no common type
+            reason = one_line(error)
+            raise UserError(
+                f"{path} has not the weights of {name} ({reason}): put the file of {published.url} there"
+            ) from error
+        self.checksum = features_checksum({f"network.{own}": weights[own] for own in sorted(weights, key=_rank)})
+        self.to(device).eval().requires_grad_(False)
+
+    def forward(self, samples: Tensor) -> Extracted:
+        """Return the features `(B, F)` of a batch, computed in parts, which bounds the memory."""
+        return torch.cat([self.network(self.prepared(part)) for part in samples.split(AT_ONCE)]), None
+
+    def prepared(self, samples: Tensor) -> Tensor:
+        """Return images as the network sees them: rounded, scaled and normalised, `(B, 3, S, S)`."""
+        pixels = in_colour(samples).float().div(255).to(next(self.network.parameters()).dtype)
+        if pixels.shape[-2:] != (self.side, self.side):
+            pixels = interpolate(pixels, (self.side, self.side), mode="bicubic", antialias=True)
+        mean, std = (pixels.new_tensor(one).view(3, 1, 1) for one in (self.mean, self.std))
+        return (pixels - mean) / std
+
+
+def in_timm(published: Published) -> nn.Module:
+    """Return timm's network, without weights, on the meta device.
+
+    Raises:
+        UserError: timm is not installed.
+    """
+    create = needed("timm").create_model
+    with torch.device("meta"):
+        network: nn.Module = create(
+            published.model, img_size=published.side, num_classes=published.size if published.is_clip else 0
+        )
+    return network
+
+
+def _tensors(path: Path, published: Published) -> dict[str, Tensor]:
+    """Read a file's weights of the image network, by the authors' names; float32 and finite.
+
+    A TorchScript archive, which also has code, is opened only if it is the published one.
+    """
+    read: Mapping[str, Tensor]
+    with path.open("rb") as file:
+        is_archive = published.is_clip and hashlib.file_digest(file, "sha256").hexdigest() == published.sha256
+    read = opened(path, "cpu").state_dict() if is_archive else read_state(path)
+    within = "visual." if published.is_clip else ""
+    own = {name.removeprefix(within): value for name, value in read.items() if name.startswith(within) and name != "mask_token"}
+    like = {name: torch.empty(value.shape, device="meta") for name, value in own.items()}
+    return weights_among(own, like)
+
+
+CLIP_IN_TIMM = {
+    "conv1": "patch_embed.proj",
+    "positional_embedding": "pos_embed",
+    "class_embedding": "cls_token",
+    "transformer.resblocks": "blocks",
+    "ln_pre": "norm_pre",
+    "ln_post": "norm",
+    "ln_": "norm",
+    "in_proj_": "qkv.",
+    "out_proj": "proj",
+    "c_fc": "fc1",
+    "c_proj": "fc2",
+}
+"""Parts of the names of CLIP's weights, and what timm has in their place; replaced in this order."""
+
+
+def _clip_in_timm(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return CLIP's weights by timm's names, whose projection is a linear layer."""
+    renamed = {}
+    for name, value in weights.items():
+        for part, other in CLIP_IN_TIMM.items():
+            name = name.replace(part, other)
+        renamed[name] = value
+    projection = renamed.pop("proj").T
+    renamed |= {"pos_embed": renamed["pos_embed"][None], "cls_token": renamed["cls_token"][None, None]}
+    return renamed | {"head.weight": projection, "head.bias": projection.new_zeros(len(projection))}
+
+
+def dinov2_in_timm(weights: Mapping[str, Tensor], side: int) -> dict[str, Tensor]:
+    """Return DINOv2's weights with positions for images of `side` × `side` patches.
+
+    They were learnt for 37 × 37, and are interpolated as in the authors' code: bicubically without antialiasing, for 16 × 16
+    by the factor (16 + 0.1) / 37. timm's own code would interpolate with antialiasing.
+    """
+    first, learnt = weights["pos_embed"][:, :1], weights["pos_embed"][:, 1:]
+    grid = learnt.unflatten(1, (math.isqrt(learnt.shape[1]),) * 2).permute(0, 3, 1, 2)
+    grid = interpolate(grid, scale_factor=((side + 0.1) / grid.shape[-1],) * 2, mode="bicubic")
+    return {**weights, "pos_embed": torch.cat([first, grid.permute(0, 2, 3, 1).flatten(1, 2)], 1)}
+
+
+ORDER = (
+    *("cls_token", "class_embedding", "pos_embed", "positional_embedding", "patch_embed", "qkv", "proj", "conv1", "ln_pre"),
+    *("blocks", "transformer", "resblocks", "norm1", "norm2", "attn", "in_proj_weight", "in_proj_bias", "out_proj", "ln_1"),
+    *("mlp", "c_fc", "c_proj", "ln_2", "fc1", "fc2", "ls1", "ls2", "norm", "ln_post", "weight", "bias", "gamma"),
+)
+"""In which order weights enter a checksum, whatever their order in a file: caches and results name features by it."""
+
+
+def _rank(name: str) -> list[int]:
+    return [int(part) if part.isdecimal() else ORDER.index(part) for part in name.split(".")]
+
+
+@dataclass(frozen=True)
+class FeatureSource:
+    """Features that are asked for by name, before they are loaded.
+
+    Args:
+        load: Loads them onto a device.
+        size: F, or the least that it may be.
+        missing: What is missing on this machine, as in "needs the file …"; empty if nothing is.
+    """
+
+    load: Callable[[torch.device], Features]
+    size: int = 1
+    missing: str = ""
+
+
+def feature_source(name: str, shape: tuple[int, ...], weights: str | None = None) -> FeatureSource:
+    """Find features by name, all but those of a dataset's classifier.
+
+    Args:
+        name: `raw`, `inception`, one of `PUBLISHED`, or the path of a file that is exported.
+        shape: Shape of one sample.
+        weights: The folder of published weights; torch.hub's if it is None.
+    """
+    if name == "raw":
+        return FeatureSource(lambda device: Raw(shape), math.prod(shape))
+    if name == "inception":
+        return FeatureSource(Inception, Inception.size)
+    if name in PUBLISHED:
+        published = PUBLISHED[name]
+        folder = Path(os.path.expanduser(weights)) if weights else Path(torch.hub.get_dir(), "checkpoints")
+        lacks = (
+            f"needs the file {published.file}, which is not in {folder}: put it there from {published.url}, or name the folder "
+            "that it is in by evaluation.feature_weights"
+        )
+        lacks = "" if (folder / published.file).is_file() else lacks
+        if find_spec("timm") is None:
+            lacks = 'needs the package timm, which is missing: pip install "ganexp[features]"'
+        return FeatureSource(lambda device: VisionTransformer(name, folder, device), published.size, lacks)
+    path = Path(os.path.expanduser(name))
+    remedy = "choose classifier, inception, raw, or a file that is there"
+    lacks = "" if path.is_file() else f"needs the file {path}, which does not exist: {remedy}"
+    return FeatureSource(lambda device: Exported(path, shape, device), missing=lacks)
+
+
 def in_colour(images: Tensor) -> Tensor:
     """Round images in [-1, 1] to 8 bits, as they would be saved, and repeat grey ones to three channels: `(B, 3, H, W)`, uint8.
 
@@ -154,13 +404,13 @@ def in_colour(images: Tensor) -> Tensor:
     return to_pixels(images).expand(-1, 3, -1, -1)
 
 
-def features_checksum(network: nn.Module) -> str:
-    """Return 16 hexadecimal digits of the SHA-256 of a network's state, in the order of its `state_dict`.
+def features_checksum(state: Mapping[str, Tensor]) -> str:
+    """Return 16 hexadecimal digits of the SHA-256 of a network's state, in its order.
 
     Caches and results name features by it, so its bytes stay; exported weights have `sampling.trained.weights_digest`.
     """
     content = hashlib.sha256()
-    for name, value in network.state_dict().items():
+    for name, value in state.items():
         content.update(f"{name} {value.dtype} {list(value.shape)}".encode())
         content.update(value.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().data)
     return content.hexdigest()[:16]

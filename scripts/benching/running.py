@@ -25,7 +25,7 @@ from ganexp.config.check import Plan, check
 from ganexp.config.run_data import RunData
 from ganexp.data import Dataset, Resident, Streamed, default_folder, feed, load_cached
 from ganexp.data.feed import to_range
-from ganexp.evaluation import Classifier, Evaluators, PerChannel, real_batches
+from ganexp.evaluation import Classifier, Evaluator, PerChannel, real_batches
 from ganexp.facts import UserError
 from ganexp.logging import Row
 from ganexp.sources import LookedAt
@@ -157,7 +157,7 @@ def on_noise(workload: Workload, overrides: tuple[str, ...], settings: tuple[str
 
 
 @cache
-def evaluators(workload: Workload) -> tuple[Evaluators, Evaluators]:
+def evaluators(workload: Workload) -> tuple[Evaluator, Evaluator]:
     """Return the evaluators on the validation and on the test split. The classifier is trained if it is missing."""
     data = _data(workload)
     return _evaluator(workload, data.validation), _evaluator(workload, data.test)
@@ -199,7 +199,7 @@ def floor(workload: Workload) -> float:
 class _Judge(Callback):
     """Judges a run's averaged generator, and stops a run whose samples have no figure; in the end, the plain one as well."""
 
-    def __init__(self, every: int, evaluator: Evaluators, workload: Workload) -> None:
+    def __init__(self, every: int, evaluator: Evaluator, workload: Workload) -> None:
         self.every, self.workload = every, workload
         self.evaluation = Evaluation(every, evaluator, samples=workload.samples)
         self.figures: list[float] = []
@@ -276,9 +276,9 @@ def _obtained(cfg: Any, dataset: Dataset, data: Any, judged: Tensor) -> RunData:
     return RunData(dataset, reals, None, looked_at, {}, None, {})
 
 
-def _evaluator(workload: Workload, data: Tensor) -> Evaluators:
+def _evaluator(workload: Workload, data: Tensor) -> Evaluator:
     plan = _plan(workload)
-    evaluator = replace(plan.evaluation, dataset=_dataset(workload)).evaluators(plan.machine)
+    evaluator = replace(plan.evaluation, dataset=_dataset(workload)).evaluator(plan.machine)
     assert evaluator is not None
     judge = evaluator.features.of if isinstance(evaluator.features, PerChannel) else evaluator.features
     if isinstance(judge, Classifier) and judge.record.shape[1:] != plan.facts.shape[1:]:

@@ -8,7 +8,7 @@ import psutil
 import pytest
 
 from ganexp.cli import failures
-from ganexp.evaluation import Evaluators
+from ganexp.evaluation import Evaluator
 from ganexp.training import checkpoints
 from tests.cli.several import LONG, RUN, process_of, started_by_hand, torchrun
 from tests.small_runs import rows
@@ -20,14 +20,14 @@ EVALUATED = ["evaluate_every=4", "evaluation.features=raw", "measure=[density_co
 @pytest.mark.parametrize(("part", "rank"), [("compare", 0), ("extract", 1)])
 def test_an_evaluation_that_fails_in_any_process_ends_all(part, rank, tmp_path, monkeypatch):
     monkeypatch.setattr(failures, "SPEAKING_S", 0.1)
-    whole = getattr(Evaluators, part)
+    whole = getattr(Evaluator, part)
 
     def broken(self, given):
         if os.environ["RANK"] == str(rank):
             raise KeyError("a bug")
         return whole(self, given)
 
-    monkeypatch.setattr(Evaluators, part, broken)
+    monkeypatch.setattr(Evaluator, part, broken)
     ends = started_by_hand([[*RUN, *EVALUATED, "hydra.run.dir=run"]] * 2, tmp_path)
     assert all(code == 1 for code, _, _ in ends), ends
     said = "".join(out + err for _, out, err in ends)

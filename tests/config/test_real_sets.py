@@ -37,12 +37,12 @@ def test_samples_are_compared_with_what_is_trained_on_or_with_what_is_held_out(a
     trainer = trained(*RING, "measure=[sliced_wasserstein,modes]", f"evaluation.against={against}")
     data = Ring(n=500) if against == "train" else Ring(n=500).held_out()
     (callback,) = (one for one in trainer.callbacks if isinstance(one, Evaluation))
-    figures = callback.evaluate.keys
+    figures = callback.evaluator.keys
     assert ("against held-out data" in figures["eval/sliced_wasserstein"].basis) == (against == "test")
     assert "held" not in figures["eval/modes"].basis, "real data do not count"
     by_hand = Evaluator({"sliced_wasserstein": SlicedWasserstein()}, Raw((2,)), samples=300)
     by_hand.see_reals(real_batches(data.load()), data.n)
-    callback.evaluate = by_hand
+    callback.evaluator = by_hand
     assert trainer.last_row["eval/sliced_wasserstein"] == callback(trainer)["eval/sliced_wasserstein"]
 
 
@@ -80,7 +80,7 @@ def test_the_test_part_is_at_no_distance_from_itself_within_its_classes(mnist):
     (callback,) = (one for one in build(composed(*settings)).callbacks if isinstance(one, Evaluation))
     test = mnist.held_out()
     images, labels = to_range(test.load(), torch.float32), test.labels()
-    right, wrong = (callback.evaluate([Batch(images, (of,))])["eval/intra_fid"] for of in (labels, labels.roll(1)))
+    right, wrong = (callback.evaluator([Batch(images, (of,))])["eval/intra_fid"] for of in (labels, labels.roll(1)))
     assert right == pytest.approx(0, abs=1e-6)
     assert wrong > 0.05
 

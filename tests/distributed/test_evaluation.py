@@ -65,13 +65,13 @@ def breaking(processes):
     """Evaluate with samples that are not finite, which only the last process generates, and then finite ones."""
     trainer = trainer_of("points", processes)
     callback, calls = callback_of(trainer), []
-    see = callback.evaluate.extract
+    see = callback.evaluator.extract
 
     def seen(samples):
         calls.append(len(samples))
         return see(replace(samples, values=samples.values * math.nan) if processes.rank == 1 and len(calls) == 2 else samples)
 
-    callback.evaluate.extract = seen
+    callback.evaluator.extract = seen
     with pytest.raises(UserError, match="the generated samples are not finite"):
         callback.figures(trainer.gan.generator, trainer.gan.prior)
     return [*calls], callback(trainer)

@@ -8,7 +8,7 @@ from torch.nn import functional
 
 from ganexp.batch import Batch
 from ganexp.data import Degraded, Digits
-from ganexp.evaluation import LPIPS, PSNR, SSIM, Evaluators, Raw, SlicedWasserstein
+from ganexp.evaluation import LPIPS, PSNR, SSIM, Evaluator, Raw, SlicedWasserstein
 from ganexp.evaluation.statistics import FeatureBatch
 from ganexp.facts import Facts, Misfit, UserError
 
@@ -138,7 +138,7 @@ def test_a_file_of_other_weights_is_refused(tmp_path):
 
 def test_pairs_are_fed_batch_by_batch():
     """The mean over all samples of a set, whatever the batches; a measure of sets beside it sees the real set."""
-    evaluators = Evaluators(
+    evaluators = Evaluator(
         {"wasserstein": SlicedWasserstein(), "psnr": PSNR(), "ssim": SSIM()}, {"raw": Raw((3, 32, 36))}, samples=5
     )
     evaluators.see_reals(lambda: [images(Y)], 5)

@@ -8,8 +8,8 @@ import torch
 from ganexp import build
 from ganexp.config.check import check
 from ganexp.config.schema import FEATURE_NAMES, files_among
-from ganexp.evaluation import Evaluator, Evaluators, Raw
-from ganexp.evaluation.vision_transformers import NETWORKS
+from ganexp.evaluation import Evaluator, Raw
+from ganexp.evaluation.features import PUBLISHED
 from ganexp.facts import UserError
 from ganexp.logging import reading
 from ganexp.training.callbacks import Evaluation
@@ -31,7 +31,7 @@ def points(seed, n=240):
 
 
 def both(chosen, features, samples=120):
-    evaluator = Evaluators(chosen, features, samples=samples)
+    evaluator = Evaluator(chosen, features, samples=samples)
     evaluator.see_reals(lambda: points(0).split(50), 240)
     return evaluator
 
@@ -68,7 +68,7 @@ def test_a_figure_that_no_key_declares_is_named(monkeypatch):
 
 def test_each_has_statistics_of_its_own_in_the_cache(tmp_path):
     def seen(features, *, fresh):
-        evaluator = Evaluators(measures("kid"), features, samples=120)
+        evaluator = Evaluator(measures("kid"), features, samples=120)
         evaluator.see_reals(
             lambda: (part if fresh else pytest.fail("seen again") for part in points(0).split(50)),
             240,
@@ -88,9 +88,9 @@ def test_each_has_statistics_of_its_own_in_the_cache(tmp_path):
 def test_features_and_measures_that_do_not_go_together_are_refused():
     features = {"raw": Raw((2,)), "two": Doubled((2,))}
     with pytest.raises(UserError, match=r"^cmmd: it is of CLIP"):
-        Evaluators(measures("fid", "cmmd"), features, samples=120)
+        Evaluator(measures("fid", "cmmd"), features, samples=120)
     with pytest.raises(UserError, match=r"^none of the measures has a meaning in the features raw$"):
-        Evaluators(measures("inception_score"), features, samples=120)
+        Evaluator(measures("inception_score"), features, samples=120)
 
 
 RUN = (
@@ -120,7 +120,7 @@ def test_a_run_is_measured_in_several_features_and_is_the_same_to_the_last_bit(s
 
 
 def test_the_names_of_features_are_those_of_the_networks():
-    assert ("auto", "classifier", "inception", "raw", *NETWORKS) == FEATURE_NAMES
+    assert ("auto", "classifier", "inception", "raw", *PUBLISHED) == FEATURE_NAMES
 
 
 @pytest.mark.parametrize(
@@ -152,7 +152,7 @@ def test_features_that_cannot_be_had_are_refused_before_anything_is_written(word
 def test_what_goes_wrong_in_a_network_is_a_sentence_and_the_training_goes_on(stored, monkeypatch, caplog):
     trainer = build(composed(*RUN, *SEVERAL, f"evaluation.feature_weights={stored}"))
     (callback,) = (one for one in trainer.callbacks if isinstance(one, Evaluation))
-    network = callback.evaluate.each["clip_vitb32"].features
+    network = callback.evaluator.each["clip_vitb32"].features
 
     def full(samples):
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB\nand more")

@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
-from torch_fidelity import feature_extractor_clip
 
-from ganexp.evaluation.vision_transformers import CLIP, NETWORKS, DINOv2, weights_folder
+from ganexp.evaluation.features import PUBLISHED, VisionTransformer, dinov2_in_timm, feature_source, in_timm
 from ganexp.facts import UserError
-from tests.evaluation.small_networks import SMALL, random_weights
+from tests.evaluation.small_networks import SMALL, clip, random_weights
 
 PARAMETERS = {
     "dinov2_vits14": 22_056_576 - 384,  # of the authors' code, without its token of masked patches
@@ -29,18 +28,22 @@ def images(side, n=3, channels=3):
     return torch.rand(n, channels, side, side, generator=torch.Generator().manual_seed(1)) * 2 - 1
 
 
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("name", PUBLISHED)
 def test_networks_have_as_many_parameters_as_the_published_ones(name):
-    with torch.device("meta"):
-        network = NETWORKS[name](name, NETWORKS[name].published[name])
-    assert sum(parameter.numel() for parameter in network.parameters()) == PARAMETERS[name]
+    pytest.importorskip("timm")
+    published = PUBLISHED[name]
+    network = in_timm(published)
+    positions = (37**2 - 16**2) * published.size  # which are interpolated beforehand
+    of_timm = published.size if published.is_clip else -positions  # a bias of zeros after the projection
+    assert sum(parameter.numel() for parameter in network.parameters()) == PARAMETERS[name] + of_timm
+    assert published.size == network.num_features if not published.is_clip else network.num_classes
 
 
 @pytest.mark.parametrize(("name", "side"), [("dinov2_vits14", 300), ("dinov2_vits14", 32), ("clip_vitb32", 90)])
 def test_images_are_scaled_as_pillow_does_with_antialiasing_and_normalised(stored, name, side):
-    network, x = NETWORKS[name].load(name, stored), images(side, n=1)
+    network, x = VisionTransformer(name, stored), images(side, n=1)
     pixels = np.round((x[0].numpy() + 1) * 127.5).clip(0, 255).astype(np.uint8)
-    to = (network.seen_side, network.seen_side)
+    to = (network.side, network.side)
     scaled = [Image.fromarray(one.astype(np.float32)).resize(to, Image.Resampling.BICUBIC) for one in pixels]
     expected = [(np.asarray(one) / 255 - m) / s for one, m, s in zip(scaled, network.mean, network.std, strict=True)]
     np.testing.assert_allclose(network.prepared(x)[0], np.stack(expected), atol=1e-4)
@@ -63,7 +66,6 @@ def interpolated(grid, size, factor):
 
 def by_hand(p, x, *, patch, heads, depth):
     """Return DINOv2's class token of one prepared image `(3, S, S)`, by loops over patches and heads in NumPy."""
-    side, learnt = x.shape[-1] // patch, math.isqrt(p["pos_embed"].shape[1] - 1)
 
     def linear(of, x):
         return x @ p[f"{of}.weight"].T + p[f"{of}.bias"]
@@ -80,8 +82,7 @@ def by_hand(p, x, *, patch, heads, depth):
         for i in range(0, x.shape[1], patch)
         for j in range(0, x.shape[2], patch)
     ]
-    grid = interpolated(p["pos_embed"][0, 1:].reshape(learnt, learnt, -1), side, (side + 0.1) / learnt)
-    tokens = np.stack([p["cls_token"][0, 0] + p["pos_embed"][0, 0], *(np.stack(rows) + grid.reshape(side**2, -1))])
+    tokens = np.stack([p["cls_token"][0, 0], *rows]) + p["pos_embed"][0]
     for i in range(depth):
         q, k, v = np.split(linear(f"blocks.{i}.attn.qkv", norm(f"blocks.{i}.norm1", tokens)), 3, axis=1)
         seen = []
@@ -95,9 +96,14 @@ def by_hand(p, x, *, patch, heads, depth):
 
 
 def test_dinov2_is_the_network_by_hand(stored):
-    network = DINOv2.load("dinov2_vits14", stored).double()
+    network = VisionTransformer("dinov2_vits14", stored).double()
     x = images(20, n=2)
-    weights = {of: value.double().numpy() for of, value in random_weights("dinov2_vits14").items()}
+    weights = {of: value.double() for of, value in random_weights("dinov2_vits14").items()}
+    grid = interpolated(weights["pos_embed"][0, 1:].view(37, 37, -1).numpy(), 16, 16.1 / 37).reshape(256, -1)
+    weights = {of: value.numpy() for of, value in dinov2_in_timm(weights, 16).items()}
+    np.testing.assert_allclose(weights["pos_embed"][0, 1:], grid, rtol=1e-9, atol=1e-10)
+    np.testing.assert_allclose(network.network.pos_embed, weights["pos_embed"], atol=1e-5)  # of a file in float32
+    weights["pos_embed"] = network.network.pos_embed.numpy()
     prepared = network.prepared(x).numpy()
     found, logits = network(x)
     assert (found.shape, logits, network.size, network.classes) == ((2, 128), None, 128, 0)
@@ -106,8 +112,7 @@ def test_dinov2_is_the_network_by_hand(stored):
 
 
 def test_clip_is_the_network_of_torch_fidelity_with_the_weights_of_the_file(stored):
-    network, a = CLIP.load("clip_vitb32", stored).double(), SMALL["clip_vitb32"]
-    other = feature_extractor_clip.VisionTransformer(a.side, a.patch, a.width, a.depth, a.width // 64, a.embedding).double()
+    network, other = VisionTransformer("clip_vitb32", stored).double(), clip().double()
     published = random_weights("clip_vitb32", torch.float64).items()
     other.load_state_dict({of.removeprefix("visual."): value for of, value in published if of.startswith("visual.")})
     x = images(30)
@@ -119,7 +124,7 @@ def test_clip_is_the_network_of_torch_fidelity_with_the_weights_of_the_file(stor
 
 @pytest.mark.parametrize("name", SMALL)
 def test_grey_images_are_seen_as_colourless_ones(stored, name):
-    network, grey = NETWORKS[name].load(name, stored), images(16, channels=1)
+    network, grey = VisionTransformer(name, stored), images(16, channels=1)
     assert torch.equal(network(grey)[0], network(grey.expand(-1, 3, -1, -1))[0])
     saved = grey.add(1).mul(127.5).round().div(127.5).sub(1)
     assert torch.equal(network(saved + 1e-3)[0], network(grey)[0])
@@ -129,27 +134,36 @@ def test_grey_images_are_seen_as_colourless_ones(stored, name):
 
 @pytest.mark.parametrize("name", SMALL)
 def test_weights_are_told_apart_by_their_checksum_and_half_precision_is_read(stored, name):
-    network = NETWORKS[name].load(name, stored)
+    network = VisionTransformer(name, stored)
     torch.save(random_weights(name, torch.float16), stored / SMALL[name].file)
     state = torch.get_rng_state()
-    other = NETWORKS[name].load(name, stored)
+    other = VisionTransformer(name, stored)
     assert torch.equal(torch.get_rng_state(), state)
     assert len({network.checksum, other.checksum}) == 2
     assert {parameter.dtype for parameter in other.parameters()} == {torch.float32}
-    assert network.name == other.name == f"{name} ({NETWORKS[name].layer})"
+    layer = "class token after the last norm" if name.startswith("dinov2") else "projected image embedding"
+    assert network.name == other.name == f"{name} ({layer})"
 
 
-def test_what_is_no_file_of_these_weights_is_refused_in_a_sentence(stored):
+def test_what_is_no_file_of_these_weights_is_refused_in_a_sentence(stored, monkeypatch):
     name = "dinov2_vits14"
     file = stored / SMALL[name].file
     weights = random_weights(name)
     for wrong in ({}, weights | {"norm.bias": torch.zeros(3)}, weights | {"register_tokens": torch.zeros(1)}, [1]):
         torch.save(wrong, file)
         with pytest.raises(UserError, match=r"has not the weights of dinov2_vits14 .*: put the file of https://dl\.fb"):
-            DINOv2.load(name, stored)
+            VisionTransformer(name, stored)
     file.unlink()
-    with pytest.raises(UserError, match=rf"needs the file {file.name}, which is not in {stored}: put it there from"):
-        DINOv2.load(name, stored)
+    missing = feature_source(name, (3, 32, 32), str(stored)).missing
+    assert missing.startswith(f"needs the file {file.name}, which is not in {stored}: put it there from")
+    monkeypatch.setattr("ganexp.evaluation.features.find_spec", lambda name: None)
+    assert "ganexp[features]" in feature_source(name, (3, 32, 32), str(stored)).missing
+
+
+def test_checksums_are_those_that_caches_and_results_already_have(stored):
+    """Of the authors' names and tensors, in the order of a block's parts as ganexp had them before timm."""
+    checksums = {name: VisionTransformer(name, stored).checksum for name in SMALL}
+    assert checksums == {"dinov2_vits14": "ccfd7812ea496efe", "clip_vitb32": "84d4ec2f3d16d9d9"}
 
 
 class Visual(torch.nn.Module):
@@ -167,24 +181,24 @@ class Visual(torch.nn.Module):
 @pytest.mark.filterwarnings("ignore:.*torch.jit")
 def test_an_archive_with_code_is_opened_only_if_it_is_the_published_one(stored, monkeypatch):
     name, path = "clip_vitb32", stored / SMALL["clip_vitb32"].file
-    expected = CLIP.load(name, stored).checksum
+    expected = VisionTransformer(name, stored).checksum
     torch.jit.save(torch.jit.script(Visual(random_weights(name))), path)
     with pytest.raises(UserError, match="has not the weights of clip_vitb32"):
-        CLIP.load(name, stored)
+        VisionTransformer(name, stored)
     published = dataclasses.replace(SMALL[name], sha256=hashlib.sha256(path.read_bytes()).hexdigest())
-    monkeypatch.setitem(CLIP.published, name, published)
-    assert CLIP.load(name, stored).checksum == expected
+    monkeypatch.setitem(PUBLISHED, name, published)
+    assert VisionTransformer(name, stored).checksum == expected
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("name", PUBLISHED)
 def test_the_published_weights_see_that_a_darker_image_is_the_same(name):
     """Runs only where the file of weights lies in the folder of torch.hub."""
-    kind, folder = NETWORKS[name], weights_folder(None)
-    if not (folder / kind.published[name].file).is_file():
-        pytest.skip(f"{kind.published[name].file} is not in {folder}")
+    source = feature_source(name, (3, 64, 64))
+    if source.missing:
+        pytest.skip(source.missing)
     rings = torch.linspace(-1, 1, 64)[:, None].square() + torch.linspace(-1, 1, 64).square()
     one = (8 * rings).sin().expand(1, 3, 64, 64)
-    features = kind.load(name, folder)(torch.cat([one, 0.8 * one - 0.1, images(64, n=1)]))[0]
+    features = source.load(torch.device("cpu"))(torch.cat([one, 0.8 * one - 0.1, images(64, n=1)]))[0]
     assert features.isfinite().all()
     assert torch.cosine_similarity(features[:1], features[1:]).diff() < -0.1

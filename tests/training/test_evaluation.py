@@ -219,15 +219,9 @@ def test_the_best_so_far_is_forgotten_where_it_was_measured_otherwise(tmp_path):
 
 
 def test_figures_say_which_of_their_values_is_best():
-    targets = {"loss": "losses.Hinge", "augment": "augmentations.Augmentation", "generator": "networks.MLPGenerator"}
-    chosen = {group: {"_target_": f"ganexp.{name}"} for group, name in targets.items()} | {"term": {}, "measure": {}}
-    keys = ("eval/fid", "eval/recall", "loss/d", "speed/images_per_s")
-    assert [high_is_best(key, chosen) for key in keys] == [
-        False,
-        True,
-        False,
-        True,
-    ]
+    keys = (None, "eval/fid", "eval/recall", "loss/d", "speed/images_per_s")
+    cfg = composed("loss=hinge", "measure=[]")
+    assert [high_is_best(key, cfg) for key in keys] == [False, False, True, False, True]
 
 
 class Farthest(Measure[FirstFeatures]):

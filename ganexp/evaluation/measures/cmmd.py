@@ -9,9 +9,8 @@ from torch.nn.functional import normalize
 
 from ganexp.data.modes import Modes
 from ganexp.evaluation.base import Measure, low
-from ganexp.evaluation.features import Features
+from ganexp.evaluation.features import PUBLISHED, Features
 from ganexp.evaluation.statistics import FirstFeatures
-from ganexp.evaluation.vision_transformers import CLIP
 from ganexp.ranges import checked
 
 
@@ -30,7 +29,7 @@ class CMMD(Measure[FirstFeatures]):
     keys: ClassVar = {"eval/cmmd": low("squared maximum mean discrepancy of CLIP embeddings under an RBF kernel, × 1000")}
     keeps = FirstFeatures
     rank = 8
-    only_in = tuple(CLIP.published)
+    only_in = tuple(name for name, published in PUBLISHED.items() if published.is_clip)
 
     @checked
     def __init__(
@@ -39,7 +38,7 @@ class CMMD(Measure[FirstFeatures]):
         self.sigma, self.max_samples = sigma, max_samples
 
     def unsuited(self, features: Features, modes: Modes | None) -> str:
-        if isinstance(features, CLIP):
+        if features.name.partition(" ")[0] in self.only_in:
             return ""
         return f"it is of CLIP's embeddings, and not of {features.name}: choose evaluation.features=clip_vitl14_336"
 

@@ -57,7 +57,7 @@ class LPIPS(PairMeasure):
             raise Misfit(f"sees images of 1 or 3 channels, and these have {run.shape[0]}")
 
     def basis(self, features: object, modes: object) -> str:
-        return f"features: {self.network} {features_checksum(self._distance)}"
+        return f"features: {self.network} {features_checksum(self._distance.state_dict())}"
 
     def figures(self, samples: Tensor, targets: Tensor) -> Tensor:
         x, y = (in_colour(one).float() / 127.5 - 1 for one in (samples, targets))

@@ -1,7 +1,7 @@
 """Measures of a generator's samples against the real set."""
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Literal
 
@@ -10,7 +10,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from ganexp.batch import Batch
 from ganexp.distributed.processes import Processes
-from ganexp.evaluation import Evaluators
+from ganexp.evaluation import Evaluator
 from ganexp.facts import UserError
 from ganexp.logging import Row
 from ganexp.printable import one_line
@@ -39,8 +39,7 @@ class Evaluation(Callback):
 
     Args:
         every: The interval in iterations.
-        evaluate: Takes the samples as batches, with their labels if they have any, and returns figures by key, as
-            `ganexp.evaluation.Evaluators` do, which several processes need.
+        evaluator: Compares the samples with real ones.
         samples: How many.
         of: The averaged generator, or the one that is trained.
         standing: How many batches of 250 to recompute batch norm's statistics from; 0 keeps the running ones of training.
@@ -52,7 +51,7 @@ class Evaluation(Callback):
     def __init__(
         self,
         every: int,
-        evaluate: Callable[[Iterable[Batch]], dict[str, float]],
+        evaluator: Evaluator,
         *,
         samples: int,
         of: Of = "average",
@@ -60,8 +59,8 @@ class Evaluation(Callback):
         processes: Processes | None = None,
         pictures: Callable[[Tensor], Tensor] = lambda samples: samples,
     ) -> None:
-        self.pictures = pictures
-        self.every, self.evaluate, self.samples, self.of, self.standing = every, evaluate, samples, of, standing
+        self.every, self.evaluator, self.samples, self.pictures = every, evaluator, samples, pictures
+        self.of, self.standing = of, standing
         self.processes = processes or Processes()
         self.failures = FAILURES if self.processes.count == 1 else (UserError,)
 
@@ -83,14 +82,9 @@ class Evaluation(Callback):
         with looking(prior, generator):
             generator = standing(generator, prior, self.standing)
             latents = prior.in_batches(self.samples, BATCH)
-            if self.processes.count == 1:
-                return self.evaluate(self._made(generator, z) for z in latents)
-            if not isinstance(self.evaluate, Evaluators):
-                raise TypeError("several processes need ganexp.evaluation.Evaluators to evaluate with")
-            extract, compare = self.evaluate.extract, self.evaluate.compare
-            batches = self.processes.each(lambda z: extract(self._made(generator, z)), latents)
+            batches = self.processes.each(lambda z: self.evaluator.extract(self._made(generator, z)), latents)
             if self.processes.is_main:
-                return compare([one.to(prior.device) for one in seen] for seen in batches)
+                return self.evaluator.compare([one.to(prior.device) for one in seen] for seen in batches)
             for _ in batches:  # it yields none here, but this process does its share
                 pass
             return {}
