@@ -1,5 +1,5 @@
-"""Watching somebody's own training loop: its trace in our letters, the update rule that it is, and its faults."""
+"""Watch any PyTorch training loop: report its trace, the update rule that it follows, its costs and its faults."""
 
-from ganexp.watching.seen import WatchedLoop, watch
+from ganexp.watching.watched_loop import WatchedLoop, watch
 
 __all__ = ["WatchedLoop", "watch"]

@@ -1,4 +1,4 @@
-"""What happens in a loop, as a list of events: passes, gradients, steps, and weights that are written by hand."""
+"""Events of a loop: passes, gradients, optimiser steps, writes to weights, and waits of the host."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,7 +9,7 @@ from torch.optim import Optimizer
 
 @dataclass(eq=False)
 class Player:
-    """What one optimiser moves. `role` is `G`, `D`, or another name for players beyond two.
+    """The owner of the weights that an optimiser moves. `role` is `G`, `D`, or another name for players beyond two.
 
     `successor` is the player that has taken over all of its weights, until it moves again.
     """
@@ -20,21 +20,21 @@ class Player:
 
     @property
     def now(self) -> "Player":
-        """The player that has its weights now."""
+        """The player that owns its weights now."""
         return self.successor.now if self.successor else self
 
     def parameters(self) -> list[Tensor]:
-        """Return what the optimiser moves."""
+        """Return the parameters that the optimiser moves."""
         return [p for group in self.optimizer.param_groups for p in group["params"]] if self.optimizer else []
 
 
 @dataclass(eq=False)
 class Event:
-    """Something that happened.
+    """An event of the loop.
 
     Args:
         place: The line of the user's file, as `file:line`.
-        activations: The most bytes that autograd kept for backward passes, weights excepted, since the event before.
+        activations: The most bytes that autograd kept for backward passes since the event before, without weights.
     """
 
     place: str
@@ -47,28 +47,28 @@ class NetworkPass(Event):
 
     Args:
         number: Its number in the whole loop.
-        player: Whose network it is.
-        network: Which one.
+        player: The network's player.
+        network: The network.
         of: Numbers of the passes that its inputs come from.
-        mixed: How many percent of its batch came from a network, if others were joined to them; else 0.
+        mixed: The percentage of its batch that came from a network, if other samples were joined to it; else 0.
         attached: The players that a backward pass through its inputs reaches.
         first: The number of its first input: equal for equal values.
-        latents: The number of all of its inputs, or a new one if it drew its latents itself.
+        latents: The number of all of its inputs, or a new number if it drew its latents itself.
         drew: Whether it drew random numbers.
-        made: The numbers of what it returned.
+        outputs: The numbers of its outputs.
         graph: Whether it was recorded for a backward pass.
         training: Whether the network was in training mode.
-        frozen: Whether no parameter of the network wanted a gradient.
+        frozen: Whether no parameter of the network requires a gradient.
         batch_norm: Whether the network normalises over the batch.
-        has_modes: Whether training mode changes what the network does.
-        steps: How many steps each player had made.
+        has_modes: Whether training mode changes the network's outputs.
+        steps: The number of steps that each player had made.
         moved: Whether its inputs were moved along a gradient.
-        given: Copies of its arguments, for the check.
-        seeds: Gradients by what it returned, with the number of the gradient that they are part of.
-        scores: Each output with a gradient by it: the numbers of that gradient and of the output, the output if it is one
-            score per sample or place, and the gradient.
-        is_loss: Whether it was given fakes and as many other samples, and returned single numbers.
-        by_input: Gradients by its first input, with the number of the gradient that they are part of.
+        arguments: Copies of its arguments, for the comparison with a strategy.
+        seeds: Gradients with respect to its outputs, each with the number of the backward pass that computed it.
+        scores: For each output that got a gradient: the number of the backward pass, the number of the output, the output if it
+            is one score per sample or place, and the gradient.
+        is_loss: Whether its inputs were fakes and as many other samples, and its outputs single numbers.
+        by_input: Gradients with respect to its first input, each with the number of the backward pass that computed it.
     """
 
     number: int
@@ -87,11 +87,11 @@ class NetworkPass(Event):
     has_modes: bool
     steps: dict[int, int]
     moved: bool = False
-    given: Any = None
+    arguments: Any = None
     seeds: list[tuple[int, Tensor]] = field(default_factory=list)
     scores: list[tuple[int, int, Tensor | None, Tensor]] = field(default_factory=list)
     is_loss: bool = False
-    made: set[int] = field(default_factory=set)
+    outputs: set[int] = field(default_factory=set)
     by_input: list[tuple[int, Tensor]] = field(default_factory=list)
     ms: float = 0.0
     operations: int = 0
@@ -103,16 +103,16 @@ class Gradient(Event):
 
     Args:
         number: Its number in the whole loop.
-        of: Numbers of the passes that what was differentiated comes from.
-        through: Numbers of the gradients that it comes from: penalties.
-        seeded: Numbers of the gradients that it was begun with, as in a backward pass in two halves.
+        of: Numbers of the passes that the differentiated tensors come from.
+        through: Numbers of the gradients that the differentiated tensors come from, as in a gradient penalty.
+        seeded: Numbers of the gradients that it started from, as in a backward pass in two halves.
         wrote: The players whose parameters got a gradient.
         best: Numbers of the passes by whose scores samples were chosen, as in top-k.
         kept: Whether the graph was kept.
         second: Whether the gradient can be differentiated again.
-        functional: Whether it was returned, and not accumulated.
-        failed: What torch said if it failed.
-        by_weights: Whether it was returned, and taken by weights of a player, or by as many tensors of their shapes.
+        functional: Whether it was returned rather than accumulated in `.grad`.
+        failed: Torch's error message if it failed.
+        by_weights: Whether it was returned, and is with respect to a player's weights, or to as many tensors of their shapes.
     """
 
     number: int
@@ -135,7 +135,7 @@ class OptimizerStep(Event):
     """One step of an optimiser.
 
     Args:
-        player: Who moved.
+        player: The player that moved.
         along: Numbers of the gradients that it moved along.
         empty: Whether no parameter had a gradient.
         zero: Whether all gradients were 0.
@@ -152,7 +152,7 @@ class OptimizerStep(Event):
 
 @dataclass(eq=False)
 class Write(Event):
-    """Weights of a player that were written outside its optimiser, by an operation such as `clamp_` or `copy_`."""
+    """A player's weights were written outside its optimiser, by an operation such as `clamp_` or `copy_`."""
 
     player: Player
     operation: str
@@ -161,7 +161,7 @@ class Write(Event):
 
 @dataclass(eq=False)
 class AverageWrite(Event):
-    """Weights of a player that were mixed into a third copy, parameter by parameter."""
+    """A player's weights were averaged into a copy, parameter by parameter."""
 
     player: Player
     count: int = 1

@@ -1,4 +1,4 @@
-"""Who moves which network: players are found by their optimisers, or are given."""
+"""The players of a loop: which optimiser moves which network. Optimisers are given, or found in memory."""
 
 import gc
 from collections.abc import Iterable
@@ -15,8 +15,8 @@ class Players(dict[int, Player]):
     """The players, by the id of their optimiser.
 
     Args:
-        networks: The networks of G and of D, if they are known; else networks belong to the optimiser that moves them.
-        optimizers: Those of G and of D, if they are known; else those that exist.
+        networks: The networks of G and of D, if given; else a network belongs to the optimiser that moves it.
+        optimizers: The optimisers of G and of D, if given; else all that exist.
     """
 
     def __init__(
@@ -27,73 +27,73 @@ class Players(dict[int, Player]):
         super().__init__()
         self.networks = networks
         self.anonymous = optimizers is None
-        self.memory: dict[int, int] = {}  # where weights lie, with whose they are
+        self.memory: dict[int, int] = {}  # the owner of the weights at each address
         self._owners: dict[int, int] = {}
         for role, group in zip("GD", optimizers or (), strict=False):
-            for one in group:
-                self.own(one, role)
+            for optimizer in group:
+                self.own(optimizer, role)
 
-    def find(self) -> None:
-        """Take the optimisers that exist as players."""
-        for one in gc.get_objects():
-            if issubclass(type(one), Optimizer) and hasattr(one, "param_groups"):
-                self.own(one)
+    def find_optimizers(self) -> None:
+        """Make players of all optimisers that exist."""
+        for candidate in gc.get_objects():
+            if issubclass(type(candidate), Optimizer) and hasattr(candidate, "param_groups"):
+                self.own(candidate)
 
     def own(self, optimizer: Optimizer, role: str = "") -> None:
-        """Note what an optimiser moves, and where that lies now; weights on the meta device do not exist, and are left out."""
+        """Register an optimiser's parameters and their addresses. Weights on the meta device do not exist, and are left out."""
         if any(p.is_meta for group in optimizer.param_groups for p in group["params"]):
             return
         player = self.setdefault(id(optimizer), Player(optimizer, role))
         for place in [place for place, owner in self.memory.items() if owner == id(optimizer)]:
-            del self.memory[place]  # the memory of weights that lie elsewhere now may serve others
+            del self.memory[place]  # other tensors may use the former memory of weights that were moved
         for p in player.parameters():
             self.memory[key(p)] = self._owners.setdefault(id(p), id(optimizer))
 
     def take_over(self, player: Player) -> list[Player]:
-        """Give a player that is about to move, and owns nothing, the weights that others have with as many more or as many.
+        """Give a player that is about to move, and owns nothing, the weights of owners that have as many parameters or more.
 
-        Return these others: an optimiser that only pretrained or is never used, or one for several networks.
+        Return these owners: an optimiser that only pretrained or is never used, or one for several networks.
         """
         if player.role or self._owns(player):
             return []
-        found = []
+        owners_before = []
         for p in player.parameters():
             before = self[self._owners[id(p)]]
             if before is not player and len(player.parameters()) <= len(before.parameters()):
                 self._owners[id(p)] = self.memory[key(p)] = id(player.optimizer)
                 before.successor = None if self._owns(before) else player
-                found.append(before)
-        return [*dict.fromkeys(found)]
+                owners_before.append(before)
+        return [*dict.fromkeys(owners_before)]
 
     def _owns(self, player: Player) -> bool:
         return any(self._owners[id(p)] == id(player.optimizer) for p in player.parameters())
 
-    def lies_elsewhere(self, player: Player) -> bool:
-        """Return whether a weight of a player has been given other memory since it was last noted, as `p.data = …` does."""
+    def has_new_memory(self, player: Player) -> bool:
+        """Return whether a weight of a player was given other memory since it was registered, as `p.data = …` does."""
         return any(key(p) not in self.memory for p in player.parameters())
 
     def owner(self, parameter: Tensor) -> int | None:
-        """Return whose parameter it is."""
+        """Return the id of the optimiser that owns a parameter."""
         return self._owners.get(id(parameter))
 
     def of(self, network: nn.Module) -> Player | None:
-        """Return whose network it is: None if it is nobody's, or a container of several players' networks."""
+        """Return a network's player; None if it has none, or if it contains networks of several players."""
         inner = unwrapped(network)
         if self.networks is not None:
             for role, known in zip("GD", self.networks, strict=True):
-                if any(inner is unwrapped(one) for one in known):
+                if any(inner is unwrapped(network) for network in known):
                     return self._given(network, role)
             return None
         owners = {self.owner(p) for p in network.parameters()} - {None}
-        players = [self[one] for one in owners if one is not None]
-        if len(players) > 1:  # one of them may move all of it, and others parts
+        players = [self[owner] for owner in owners if owner is not None]
+        if len(players) > 1:  # one of them may move the whole network, and others parts of it
             whole = {*map(id, network.parameters())}
-            players = [one for one in players if whole <= {*map(id, one.parameters())}]
+            players = [player for player in players if whole <= {*map(id, player.parameters())}]
         return players[0] if len(players) == 1 else None
 
     def _given(self, network: nn.Module, role: str) -> Player:
         parameters = {id(p) for p in network.parameters()}
-        players = [one for one in self.values() if one.role == role]
+        players = [player for player in self.values() if player.role == role]
         for player in players:
             if any(id(p) in parameters for p in player.parameters()):
                 return player
@@ -101,8 +101,8 @@ class Players(dict[int, Player]):
 
     def reached(self, inputs: Iterable[Tensor]) -> set[int]:
         """Return the players whose parameters a backward pass through tensors reaches."""
-        todo: list[Any] = [one.grad_fn for one in inputs if one.grad_fn is not None]
-        known, found = set[Any](), set[int]()
+        todo: list[Any] = [tensor.grad_fn for tensor in inputs if tensor.grad_fn is not None]
+        known, reached_owners = set[Any](), set[int]()
         while todo:
             node = todo.pop()
             if node is None or node in known:
@@ -110,9 +110,9 @@ class Players(dict[int, Player]):
             known.add(node)
             owner = self.owner(node.variable) if hasattr(node, "variable") else None
             if owner is not None:
-                found.add(owner)
-            todo += [one for one, _ in node.next_functions]
-        return found
+                reached_owners.add(owner)
+            todo += [function for function, _ in node.next_functions]
+        return reached_owners
 
 
 def unwrapped(network: nn.Module) -> nn.Module:

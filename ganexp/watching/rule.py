@@ -1,24 +1,24 @@
-"""Which update strategy makes the updates of an iteration, told by the points at which its gradients are taken."""
+"""Names the update strategy of an iteration by the weights and fakes at which its gradients are taken."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ganexp.strategies import Strategy
 from ganexp.watching.events import AverageWrite, Event, Gradient, Write
-from ganexp.watching.iterations import Story, Update, restores
+from ganexp.watching.trace import Trace, Update, restores
 
 
 @dataclass
 class Rule:
-    """An update rule, or the nearest one.
+    """The update rule of a loop, or the nearest strategy.
 
     Args:
-        name: The strategy, or None if the loop follows none of ours, or if that cannot be told.
+        name: The strategy; None if the loop follows none of ganexp's, or if the rule is not known.
         d_steps, g_steps: Updates of each player in an iteration.
         wrappers: Wrappers around the strategy.
-        nearest: The nearest strategy where there is no name.
-        why: Where the loop departs from it, or why it cannot be told.
-        candidates: Strategies that the trace does not tell apart, where it may be one of several.
+        nearest: The nearest strategy if there is no name.
+        why: How the loop differs from it, or why the rule is not known.
+        candidates: Strategies that have the same trace.
     """
 
     name: str | None
@@ -31,62 +31,66 @@ class Rule:
 
     @property
     def command(self) -> str:
-        """The command line that trains by this rule."""
+        """The command line of a run with this rule."""
         steps = [f"{name}={count}" for name, count in (("d_steps", self.d_steps), ("g_steps", self.g_steps)) if count != 1]
         wrappers = [f"wrapper=[{','.join(self.wrappers)}]"] if self.wrappers else []
         return " ".join(["python train.py", f"strategy={self.name}", *steps, *wrappers])
 
     def without_name(self, why: str) -> "Rule":
-        """Return the rule as the nearest one of a loop that departs from it."""
+        """Return a rule without a name, of which this strategy is the nearest."""
         return Rule(None, self.d_steps, self.g_steps, nearest=self.name, why=why)
 
 
-def rule(story: Story, events: Sequence[Event], known: Mapping[str, Strategy]) -> Rule:
-    """Name the rule of one iteration, among strategies by name. Equality of numbers is checked elsewhere."""
-    updates = [one for one in story.updates(events) if not one.regularises]
-    by_role = {role: [one for one in updates if one.role == role] for role in "DG"}
+def rule(trace: Trace, events: Sequence[Event], known: Mapping[str, Strategy]) -> Rule:
+    """Name the rule of an iteration by its events. Weights are compared elsewhere; `known` are the strategies by name."""
+    updates = [update for update in trace.updates(events) if not update.regularises]
+    by_role = {role: [update for update in updates if update.role == role] for role in "DG"}
     if not by_role["D"] or not by_role["G"]:
         return Rule(None, why=f"only {'G' if by_role['G'] else 'D'} moves" if updates else "no optimiser makes a step")
     n, m = (max(_counts(by_role[role])) for role in "DG")
-    by_hand = _by_hand(story, events, updates, known, n, m)
+    by_hand = _by_hand(trace, events, updates, known, n, m)
     if by_hand is not None:
         return by_hand
-    if any(passed.is_loss for one in updates for passed in one.real + one.fake):
+    if any(passed.is_loss for update in updates for passed in update.real + update.fake):
         return Rule(None, n, m, why="a module of D's returns a loss, and what D scores inside it is not seen")
-    if any(not one.fake for one in updates):
+    if any(not update.fake for update in updates):
         return Rule(None, n, m, nearest=None, why="a player moves without having seen fakes through D")
     d_first = updates[0].role == "D"
     first, second = ("D", "G") if d_first else ("G", "D")
-    place = next(i for i, one in enumerate(updates) if one.role == second)
-    before = [one for one in updates[:place] if one.role == first]
+    place = next(i for i, update in enumerate(updates) if update.role == second)
+    before = [update for update in updates[:place] if update.role == first]
     pair = {first: before[-1], second: updates[place]}
-    found = _of_pair(story, pair["D"], pair["G"], d_first=d_first)
-    wrappers = _wrappers(story, events, updates)
+    pair_rule = _of_pair(trace, pair["D"], pair["G"], d_first=d_first)
+    wrappers = _wrappers(trace, events, updates)
     for role in "DG":
-        drawn = [frozenset(one.latents) for one in _merged(by_role[role])]
-        if found.name and len({*drawn}) < len(drawn):
-            return Rule(None, n, m, wrappers, found.name, f"further steps of {role} see the latents of an earlier one again")
-    return Rule(found.name, n, m, wrappers, found.nearest, found.why)
+        drawn = [frozenset(update.latents) for update in _merged(by_role[role])]
+        if pair_rule.name and len({*drawn}) < len(drawn):
+            return Rule(
+                None, n, m, wrappers, pair_rule.name, f"further steps of {role} see the latents of an earlier one again"
+            )
+    return Rule(pair_rule.name, n, m, wrappers, pair_rule.nearest, pair_rule.why)
 
 
 def _counts(updates: Sequence[Update]) -> list[int]:
-    players = [one.step.player for one in updates]
-    return [players.count(one) for one in players]
+    players = [update.step.player for update in updates]
+    return [players.count(player) for player in players]
 
 
 def _merged(updates: Sequence[Update]) -> list[Update]:
-    """Return the updates of the first optimiser of a role, which has the most steps."""
+    """Return the updates of the optimiser with the most steps among those of a role, the first if several have as many."""
     most = max(_counts(updates))
-    lead = next(one.step.player for one in updates if _counts(updates)[updates.index(one)] == most)
-    return [one for one in updates if one.step.player is lead]
+    lead = next(update.step.player for update in updates if _counts(updates)[updates.index(update)] == most)
+    return [update for update in updates if update.step.player is lead]
 
 
-def _of_pair(story: Story, d: Update, g: Update, *, d_first: bool) -> Rule:
-    """Name the rule by the two updates that meet: on which fakes, and at which weights, each gradient is taken."""
-    same_fake = bool({*d.made} & {*g.made})
+def _of_pair(trace: Trace, d: Update, g: Update, *, d_first: bool) -> Rule:
+    """Name the rule by two successive updates of D and G: on which fakes, and at which weights, each gradient is taken."""
+    same_fake = bool({*d.generations} & {*g.generations})
     same_z = bool(d.latents & g.latents)
-    together = max(story.place[one] for one in d.gradients + g.gradients) < min(story.place[d.step], story.place[g.step])
-    if together or (d_first and not _moved(story, "D", d, g)):
+    together = max(trace.position[gradient] for gradient in d.gradients + g.gradients) < min(
+        trace.position[d.step], trace.position[g.step]
+    )
+    if together or (d_first and not _moved(trace, "D", d, g)):
         if not same_fake:
             return Rule(
                 None, nearest="joint", why="D and G see different fakes, and both gradients are taken at the old weights"
@@ -94,82 +98,89 @@ def _of_pair(story: Story, d: Update, g: Update, *, d_first: bool) -> Rule:
         return Rule("one_stage" if {*d.gradients} & {*g.gradients} else "joint")
     if d_first:
         if same_fake:
-            attached = any(story.players[n].role == "G" for one in d.fake for n in one.attached)
+            attached = any(trace.players[n].role == "G" for d_pass in d.fake for n in d_pass.attached)
             return Rule("retain_graph" if attached else "detach")
         return Rule("reuse_z" if same_z else "resample")
     if same_fake:
         return Rule("g_first")
     if same_z:
         return Rule("g_first_reuse_z")
-    if any(story.place[one] < story.place[g.step] for one in d.made):
+    if any(trace.position[generation] < trace.position[g.step] for generation in d.generations):
         return Rule(None, nearest="g_first", why="D sees other fakes than G, made before G moved")
     return Rule("g_first_resample")
 
 
-def _moved(story: Story, role: str, d: Update, g: Update) -> bool:
-    """Return whether D has moved between the scores that D learnt from and those that G learnt from."""
-    own = [n for n, one in story.players.items() if one.role == role]
+def _moved(trace: Trace, role: str, d: Update, g: Update) -> bool:
+    """Return whether D has moved between the scores of D's update and those of G's update."""
+    own = [n for n, player in trace.players.items() if player.role == role]
     return any(max(b.steps.get(n, 0) for b in g.fake) > max(a.steps.get(n, 0) for a in d.fake + d.real) for n in own)
 
 
-def _wrappers(story: Story, events: Sequence[Event], updates: Sequence[Update]) -> tuple[str, ...]:
-    d, g = ([one for one in updates if one.role == role] for role in "DG")
-    found = {
-        "latent_step": any(made.moved for one in updates for made in one.made),
-        "lookahead": _slow(story, events, updates),
-        "replay": _older(story, events, d),
-        "topk": any(by.best & {one.number for one in update.fake} for update in g for by in update.gradients),
+def _wrappers(trace: Trace, events: Sequence[Event], updates: Sequence[Update]) -> tuple[str, ...]:
+    d, g = ([update for update in updates if update.role == role] for role in "DG")
+    used = {
+        "latent_step": any(generation.moved for update in updates for generation in update.generations),
+        "lookahead": _slow(trace, events, updates),
+        "replay": _older(trace, events, d),
+        "topk": any(gradient.best & {d_pass.number for d_pass in update.fake} for update in g for gradient in update.gradients),
     }
-    return tuple(name for name, there in found.items() if there)
+    return tuple(name for name, is_used in used.items() if is_used)
 
 
-def averages(story: Story) -> set[str]:
-    """Return the players all of whose weights are mixed into a third copy at once."""
-    means = (one for one in story.events if isinstance(one, AverageWrite))
-    return {one.player.role for one in means if one.count >= len(one.player.parameters())}
+def averages(trace: Trace) -> set[str]:
+    """Return the players all of whose weights are averaged into a copy at once."""
+    means = (write for write in trace.events if isinstance(write, AverageWrite))
+    return {write.player.role for write in means if write.count >= len(write.player.parameters())}
 
 
-def _older(story: Story, events: Sequence[Event], updates: Sequence[Update]) -> bool:
-    """Return whether D sees fakes of earlier iterations."""
+def _older(trace: Trace, events: Sequence[Event], updates: Sequence[Update]) -> bool:
+    """Return whether D learns from fakes of earlier iterations."""
     here = {*events}
-    return any(one not in here for update in updates for one in update.made)
+    return any(generation not in here for update in updates for generation in update.generations)
 
 
-def _slow(story: Story, events: Sequence[Event], updates: Sequence[Update]) -> bool:
-    """Return whether the weights of both players are replaced between two iterations, where both have averages."""
-    inside, after = _written(story, events, updates)
-    return not inside and after >= {"D", "G"} and averages(story) >= {"D", "G"}
+def _slow(trace: Trace, events: Sequence[Event], updates: Sequence[Update]) -> bool:
+    """Return whether both players' weights have averages and are replaced between two iterations, as in lookahead."""
+    inside, after = _written(trace, events, updates)
+    return not inside and after >= {"D", "G"} and averages(trace) >= {"D", "G"}
 
 
-def _written(story: Story, events: Sequence[Event], updates: Sequence[Update]) -> tuple[set[str], set[str]]:
-    """Return whose weights are written by hand before the last step of an iteration, and after it; clipping aside."""
-    begun = min((story.place[one] for one in story.passes.values()), default=0)  # before, networks are made
-    end = story.place[updates[-1].step]
-    writes = [one for one in events if isinstance(one, Write) and "clamp" not in one.operation and story.place[one] > begun]
+def _written(trace: Trace, events: Sequence[Event], updates: Sequence[Update]) -> tuple[set[str], set[str]]:
+    """Return whose weights are written before the last step of an iteration, and whose after it; clipping does not count."""
+    begun = min((trace.position[network_pass] for network_pass in trace.passes.values()), default=0)  # then networks exist
+    end = trace.position[updates[-1].step]
+    writes = [
+        event
+        for event in events
+        if isinstance(event, Write) and "clamp" not in event.operation and trace.position[event] > begun
+    ]
     inside, after = (
-        {one.player.role for one in writes if (story.place[one] < end) is early} & {"D", "G"} for early in (True, False)
+        {write.player.role for write in writes if (trace.position[write] < end) is early} & {"D", "G"}
+        for early in (True, False)
     )
     return inside, after
 
 
 def _by_hand(
-    story: Story, events: Sequence[Event], updates: Sequence[Update], known: Mapping[str, Strategy], n: int, m: int
+    trace: Trace, events: Sequence[Event], updates: Sequence[Update], known: Mapping[str, Strategy], n: int, m: int
 ) -> Rule | None:
-    """Name what steps alone do not show: looking ahead, and gradients of gradients by weights."""
-    look_ahead = tuple(name for name, one in known.items() if one.looks_ahead)
-    differentiate = tuple(name for name, one in known.items() if one.differentiates_gradients)
-    if any(isinstance(one, Gradient) and one.second and one.by_weights for one in events):
+    """Return the rule of a loop that looks ahead, moves weights itself or differentiates gradients; None for other loops."""
+    look_ahead = tuple(name for name, strategy in known.items() if strategy.looks_ahead)
+    differentiate = tuple(name for name, strategy in known.items() if strategy.differentiates_gradients)
+    if any(isinstance(event, Gradient) and event.second and event.by_weights for event in events):
         return Rule(None, n, m, why="it differentiates gradients by the weights", candidates=differentiate)
-    inside, after = _written(story, events, updates)
-    back = [one for one in events if isinstance(one, Write) and restores(story, events, one)]
-    if {one.player.role for one in back} >= {"D", "G"}:
-        restored = min(story.place[one] for one in back)
-        ahead, rest = ([one for one in updates if (story.place[one.step] < restored) is early] for early in (True, False))
-        if {one.role for one in ahead} == {one.role for one in rest} == {"D", "G"} and len(updates) == 4:
+    inside, after = _written(trace, events, updates)
+    back = [event for event in events if isinstance(event, Write) and restores(trace, events, event)]
+    if {write.player.role for write in back} >= {"D", "G"}:
+        restored = min(trace.position[write] for write in back)
+        ahead, rest = (
+            [update for update in updates if (trace.position[update.step] < restored) is early] for early in (True, False)
+        )
+        if {update.role for update in ahead} == {update.role for update in rest} == {"D", "G"} and len(updates) == 4:
             begun = {*events}
-            past = not any(g in begun for one in ahead for g in one.gradients)
+            past = not any(g in begun for update in ahead for g in update.gradients)
             return Rule("past_extragradient" if past else "extragradient", candidates=look_ahead)
-    if (inside or after) and not _slow(story, events, updates):
+    if (inside or after) and not _slow(trace, events, updates):
         who = " and ".join(sorted(inside or after))
         return Rule(None, n, m, why=f"weights of {who} are moved by hand", candidates=look_ahead)
     return None

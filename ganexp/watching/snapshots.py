@@ -1,4 +1,4 @@
-"""What the check of a name starts from and compares with: networks before the first pass, and weights after each round."""
+"""Copies of networks before their first pass, and the weights after each round, for the comparison with a strategy."""
 
 import copy
 
@@ -9,15 +9,15 @@ from ganexp.watching.events import Player
 from ganexp.watching.players import Players, unwrapped
 
 ROUNDS = 4
-"""How many are kept: two iterations of a rule that looks ahead by steps."""
+"""How many rounds are kept: two iterations of a rule that looks ahead by steps."""
 
 
 class Snapshots:
     """Copies of networks, and weights after each of the first rounds.
 
-    A round ends where the player that began moves again after another: it is an iteration, or the look ahead in one. `copies`
-    has for each network a copy before its first pass and a copy of its optimiser, or None if they have none; `ends` has for
-    each round the number of events until then and the weights of each player, on the CPU.
+    A round ends where its first player moves again after another has moved: it is an iteration, or the look ahead in one.
+    `copies` holds copies of each network before its first pass and of its optimiser, or None if they cannot be copied. `ends`
+    holds, for each round, the number of events until its end and the weights of each player, on the CPU.
     """
 
     def __init__(self, players: Players) -> None:
@@ -33,14 +33,14 @@ class Snapshots:
         return len(self.ends) >= ROUNDS
 
     def before_pass(self, network: nn.Module, player: Player) -> None:
-        """Copy a network that has not been seen, and its optimiser, tied to one another as they are."""
+        """Copy a network before its first pass together with its optimiser, so that the copies belong together."""
         network = unwrapped(network)
         if not self.done and network not in self.copies:
             self._copy(network, player)
 
     def hand_over(self, before: Player, player: Player) -> None:
-        """Copy networks again, with the optimiser that takes them over before it moves."""
-        for network in [one for one, owner in self._copied.items() if owner is before]:
+        """Copy a former player's networks again, with the optimiser that takes them over."""
+        for network in [network for network, owner in self._copied.items() if owner is before]:
             if not self.done and self.players.of(network) is player:
                 self._copy(network, player)
 
@@ -55,22 +55,22 @@ class Snapshots:
         """End a round where its first player moves again after another."""
         if len({*map(id, self._moved)}) > 1 and self._moved[0].successor:
             self._keep(events)  # it may be the end of a round, or of pretraining
-        self._moved = [one for one in self._moved if not one.successor]
-        if not self.done and any(one is not player for one in self._moved) and player is self._moved[0]:
+        self._moved = [player for player in self._moved if not player.successor]
+        if not self.done and any(moved is not player for moved in self._moved) and player is self._moved[0]:
             self.end(events)
         self._moved.append(player)
 
     def end(self, events: int) -> None:
-        """Keep the weights as they are after so many events."""
+        """End the round, and keep the weights after this number of events."""
         if self._moved:
             self._keep(events)
             self._moved.clear()
 
     def _keep(self, events: int) -> None:
         if not self.done:
-            weights = {n: [p.detach().to("cpu", copy=True) for p in one.parameters()] for n, one in self.players.items()}
+            weights = {n: [p.detach().to("cpu", copy=True) for p in player.parameters()] for n, player in self.players.items()}
             self.ends.append((events, weights))
 
     def after(self, place: int) -> dict[int, list[Tensor]] | None:
-        """Return the weights that are kept first after the event of this place, which is counted from 0."""
+        """Return the first weights that were kept after the event at this index."""
         return next((weights for number, weights in self.ends if number > place), None)

@@ -1,67 +1,231 @@
-"""An iteration in the letters of the strategies' table."""
+"""The trace of a loop: its events, the roles of its players, its iterations, and the passes that each update learns from."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from ganexp.watching.events import Event, Gradient, NetworkPass, OptimizerStep, Write
-from ganexp.watching.iterations import Story
+from torch import Tensor
+
+from ganexp.watching.events import AverageWrite, Event, Gradient, NetworkPass, OptimizerStep, Player, Wait, Write
 
 
-def trace(story: Story, events: Sequence[Event]) -> str:
-    """Return the letters of an iteration.
+@dataclass(eq=False)
+class Update:
+    """A step of a player, with the passes that its gradients come from.
 
-    `z` new latents, `G` a generator's pass, `r` and `f` D's scores of real samples and of fakes, `f'` of detached fakes,
-    `rf` of both in one batch, `p` of samples for a penalty alone, `D+` and `G+` steps, `DG+` where both step at once. Networks
-    of one player are numbered if there are several. `w(D)` are weights that are written by hand, `b!` is a backward pass that
-    failed.
+    Args:
+        step: The step.
+        gradients: The backward passes whose gradients it moved along.
+        real: D's passes over real samples that these gradients come from.
+        fake: D's passes over fakes that these gradients come from.
+        penalties: D's passes that only a penalty reads.
+        generations: G's passes that made the fakes.
     """
-    return " ".join(text for _, text in lettered(story, events))
+
+    step: OptimizerStep
+    gradients: list[Gradient]
+    real: list[NetworkPass]
+    fake: list[NetworkPass]
+    penalties: list[NetworkPass]
+    generations: list[NetworkPass]
+
+    @property
+    def role(self) -> str:
+        """The role of the player that moves."""
+        return self.step.player.role
+
+    @property
+    def regularises(self) -> bool:
+        """Whether it is a separate step for a penalty on gradients, as in lazy regularisation."""
+        return not self.fake and any(gradient.through for gradient in self.gradients)
+
+    @property
+    def latents(self) -> set[int]:
+        """The numbers of the latents that the fakes were made from."""
+        return {generation.latents for generation in self.generations}
 
 
-def lettered(story: Story, events: Sequence[Event], *, gradients: bool = False) -> list[tuple[Event, str]]:
-    """Return the events of an iteration that have a letter, each with its letter.
+class Trace:
+    """The events of a loop by number, with the roles of its players. `position` is each event's index."""
 
-    With `gradients`, `b(DG)` is a backward pass that wrote gradients into D and G; `*` says that it kept the graph.
-    """
-    found: list[tuple[Event, str]] = []
-    known: set[int] = set()
-    before: Event | None = None
-    for one in events:
-        if isinstance(one, NetworkPass):
-            found += [(one, text) for text in _pass(story, one, known)]
-        elif isinstance(one, OptimizerStep):
-            if isinstance(before, OptimizerStep) and {before.player.role, one.player.role} == {"D", "G"}:
-                found[-1] = one, "DG+"
-            elif not isinstance(before, OptimizerStep) or before.player.role != one.player.role or before.player is one.player:
-                found.append((one, f"{one.player.role}+"))
-        elif isinstance(one, Write):
-            found.append((one, f"w({one.player.role})"))
-        elif isinstance(one, Gradient):
-            if one.failed:
-                found.append((one, "b!"))
-            elif gradients:
-                roles = "".join(sorted({story.players[n].role for n in one.wrote}))
-                found.append((one, f"b({roles})" + "*" * one.kept))
-        before = one
-    return found
+    def __init__(self, events: Sequence[Event], players: dict[int, Player]) -> None:
+        self.events = events
+        self.position = {event: number for number, event in enumerate(events)}
+        self.players = players
+        self.passes = {event.number: event for event in events if isinstance(event, NetworkPass)}
+        self.gradients = {event.number: event for event in events if isinstance(event, Gradient)}
+        self.steps = [event for event in events if isinstance(event, OptimizerStep)]
+        self._give_roles()
+
+    def _give_roles(self) -> None:
+        """Name the players by the flow between their networks: D reads outputs of G, and no other player reads D's.
+
+        An output that goes back to the player that it was computed for does not count: G may read D's features of a fake.
+        """
+        moving = {id(step.player): step.player for step in self.steps} | {
+            id(network_pass.player): network_pass.player for network_pass in self.passes.values()
+        }
+        unnamed = [player for player in moving.values() if not player.role]
+        sources_of = {
+            network_pass: [self.passes[n] for n in network_pass.of if n in self.passes] for network_pass in self.passes.values()
+        }
+        feeds = {
+            (source.player, network_pass.player)
+            for network_pass, sources in sources_of.items()
+            for source in sources
+            if not any(before.player is network_pass.player for before in sources_of[source])
+        }
+        sources = {a for a, b in feeds if a is not b}
+        for player in unnamed:
+            fed = any(b is player and a is not player for a, b in feeds)
+            if player in sources:
+                player.role = "G"
+            elif fed:
+                player.role = "D"
+        together = [player for player in unnamed if player.role == "D" and not self._learns_alone(player)]
+        if any(player.role == "D" and player not in together for player in moving.values()):
+            for number, player in enumerate(together, 3):  # moves along G's own loss, beside a D
+                player.role = f"P{number}"
+        if len(unnamed) == 2 and sum(bool(player.role) for player in unnamed) == 1:
+            missing = {"G", "D"} - {player.role for player in unnamed}
+            (other,) = (player for player in unnamed if not player.role)
+            other.role = missing.pop()
+        for number, player in enumerate([player for player in moving.values() if not player.role], 3):
+            player.role = f"P{number}"
+
+    def _learns_alone(self, player: Player) -> bool:
+        """Return whether a player has a gradient of its own that moves no other player."""
+        own = {n for step in self.steps if step.player is player for n in step.along}
+        others = {n for step in self.steps if step.player is not player for n in step.along}
+        return bool(own - others)
+
+    def own(self, step: OptimizerStep) -> frozenset[int]:
+        """Return the gradients of a step that no other player and no earlier step of its own used, or all if there are none."""
+        place = self.position[step]
+        others = [
+            other
+            for other in self.steps
+            if other.player.role != step.player.role or (other.player is step.player and self.position[other] < place)
+        ]
+        return step.along.difference(*(step.along for step in others)) or step.along
+
+    def update(self, step: OptimizerStep) -> Update:
+        """Return the update of a step, without the gradients that it should not have moved along."""
+        todo, gradients = [*self.own(step)], {}
+        while todo:
+            gradient = self.gradients[todo.pop()]
+            if gradient.number not in gradients:
+                gradients[gradient.number] = gradient
+                todo += gradient.through | gradient.seeded
+        by_weights = [gradient for gradient in gradients.values() if self.by_weights(gradient)]
+        direct = frozenset[int]().union(*(gradient.of for gradient in by_weights))
+        further = frozenset[int]().union(*(gradient.of for gradient in gradients.values())) - direct
+        scored = [self.passes[n] for n in sorted(direct) if n in self.passes and self.passes[n].player.role == "D"]
+        penalties = [self.passes[n] for n in sorted(further) if n in self.passes]
+        fake = [d_pass for d_pass in scored if self.is_fake(d_pass)]
+        generations = {n for d_pass in fake for n in self.fakes(d_pass)}
+        return Update(
+            step,
+            sorted(by_weights, key=lambda gradient: gradient.number),
+            [d_pass for d_pass in scored if not self.is_fake(d_pass)],
+            fake,
+            penalties,
+            [self.passes[n] for n in sorted(generations)],
+        )
+
+    def updates(self, events: Sequence[Event]) -> list[Update]:
+        """Return the updates of G and of D among some events."""
+        return [self.update(event) for event in events if isinstance(event, OptimizerStep) and event.player.role in ("G", "D")]
+
+    def ratio(self, update: Update) -> Tensor | None:
+        """Return the factor of each fake's gradient between D and G, `(B,)`; None if it was not recorded."""
+        numbers = [gradient.number for gradient in update.gradients]
+        for d_pass in update.fake:
+            at_d = next((by.flatten(1) for n, by in d_pass.by_input if n in numbers), None)
+            for source in (self.passes[n] for n in d_pass.of if n in self.passes):
+                at_g = next((seed.flatten(1) for n, seed in source.seeds if n == numbers[-1]), None)
+                if at_d is not None and at_g is not None and at_d.shape == at_g.shape:
+                    return (at_g * at_d).sum(1) / at_d.square().sum(1)
+        return None
+
+    def by_weights(self, gradient: Gradient) -> bool:
+        """Return whether a gradient is with respect to weights, rather than samples or scores, as in a penalty."""
+        return not gradient.functional or bool(gradient.wrote)
+
+    def is_fake(self, network_pass: NetworkPass) -> bool:
+        """Return whether the inputs of a pass come from G."""
+        return bool(self.fakes(network_pass))
+
+    def fakes(self, network_pass: NetworkPass) -> set[int]:
+        """Return the passes of G that a pass's inputs come from: where G is a chain of networks, those of its first."""
+        generations, todo, known = set(), [*network_pass.of], set()
+        while todo:
+            number = todo.pop()
+            source = self.passes.get(number)
+            if source is None or number in known:
+                continue
+            known.add(number)
+            if source.player.role == "D":  # the first of D's networks, where D has several
+                todo += source.of
+            if source.player.role != "G":
+                continue
+            before = [n for n in source.of if n in self.passes and self.passes[n].player.role == "G"]
+            todo += before
+            if not before:
+                generations.add(number)
+        return generations
+
+    def only_penalty(self, network_pass: NetworkPass) -> bool:
+        """Return whether only a penalty reads a pass."""
+        readers = [g for g in self.gradients.values() if network_pass.number in g.of]
+        return bool(readers) and not any(self.by_weights(g) for g in readers)
+
+    def iterations(self) -> list[list[Event]]:
+        """Split the events into iterations: the next begins where the first player moves again after all others have moved."""
+        moved: list[str] = []
+        iterations: list[list[Event]] = []
+        current: list[Event] = []
+        last = 0
+        everyone = {step.player.role for step in self.steps if step.player.role in ("G", "D")}
+        for event in self.events:
+            if isinstance(event, OptimizerStep) and event.player.role in ("G", "D"):
+                role = event.player.role
+                if moved and set(moved) == everyone and (len(everyone) == 1 or moved[0] == role != moved[-1]):
+                    last = _with_writes(current, last)
+                    iterations.append(current[:last])
+                    current, moved = current[last:], []
+                moved.append(role)
+                current.append(event)
+                last = len(current)
+            else:
+                current.append(event)
+        if moved and set(moved) == everyone:
+            iterations.append(current[: _with_writes(current, last)])
+        return self._joined(iterations)
+
+    def _joined(self, iterations: list[list[Event]]) -> list[list[Event]]:
+        """Join an iteration that begins by undoing steps of both players to the one before it, which was a look ahead.
+
+        Weights that are written more than once in an iteration were moved ahead by hand within it.
+        """
+        joined: list[list[Event]] = []
+        for iteration in iterations:
+            back = [event.player.role for event in iteration if isinstance(event, Write) and restores(self, iteration, event)]
+            if joined and sorted(back) == ["D", "G"]:
+                joined[-1] = joined[-1] + iteration
+            else:
+                joined.append(iteration)
+        return joined
 
 
-def _pass(story: Story, one: NetworkPass, known: set[int]) -> list[str]:
-    role, index = one.player.role, _index(story, one)
-    if role == "G":
-        fed = any(n in story.passes for n in one.of)
-        new = not fed and one.latents not in known
-        known.add(one.latents)
-        return ["z"] * new + [f"G{index}"]
-    if role != "D":
-        return [f"{role}{index}"]
-    if story.only_penalty(one):
-        return [f"p{index}"]
-    if not story.is_fake(one):
-        return [f"r{index}"]
-    attached = any(story.players[n].role == "G" for n in one.attached)
-    return [("rf" if one.mixed else "f") + index + ("" if attached else "'")]
+def restores(trace: Trace, events: Sequence[Event], write: Write) -> bool:
+    """Return whether a write puts weights back to copies, after a gradient was taken at other weights in the iteration."""
+    before = (isinstance(event, Gradient) and trace.position[event] < trace.position[write] for event in events)
+    after = (isinstance(event, OptimizerStep) and trace.position[event] > trace.position[write] for event in events)
+    return "copy" in write.operation and any(before) and any(after)
 
 
-def _index(story: Story, one: NetworkPass) -> str:
-    networks = dict.fromkeys(p.network for p in story.passes.values() if p.player.role == one.player.role)
-    return str([*networks].index(one.network) + 1) if len(networks) > 1 else ""
+def _with_writes(events: Sequence[Event], end: int) -> int:
+    """Return the end of an iteration whose last step is followed by writes to weights and waits."""
+    while end < len(events) and isinstance(events[end], AverageWrite | Write | Wait):
+        end += 1
+    return end

@@ -26,7 +26,7 @@ def gan_and_reals(loss=Minimax, optimizer=torch.optim.SGD, lr=1e-2):
 def watched(strategy, iterations=3, setting=None, own=None, **steps):
     gan, reals = gan_and_reals(**setting or {})
     strategy = copy.deepcopy(strategy)  # some remember what they did
-    with ganexp.watch(gan.generator, gan.discriminator, gan.optimizer_g, gan.optimizer_d, strategies=own or {}) as seen:
+    with ganexp.watch(gan.generator, gan.discriminator, gan.optimizer_g, gan.optimizer_d, strategies=own or {}) as report:
         for _ in range(iterations):
             strategy(gan, reals, **{"d_steps": 1, "g_steps": 1, **steps})
-    return seen
+    return report

@@ -7,7 +7,7 @@ import re
 import pytest
 
 import ganexp
-from ganexp.watching.seen import SPOIL
+from ganexp.watching.watched_loop import FAULTS_THAT_HIDE_THE_RULE
 from tests.thinned import thinned
 from tests.watching.broken import BROKEN
 
@@ -16,12 +16,12 @@ from tests.watching.broken import BROKEN
 def test_the_fault_is_found(name):
     make, kinds, raises = BROKEN[name]
     p, step = make()
-    with pytest.raises(RuntimeError) if raises else contextlib.nullcontext(), ganexp.watch(*getattr(p, "given", ())) as seen:
+    with pytest.raises(RuntimeError) if raises else contextlib.nullcontext(), ganexp.watch(*getattr(p, "given", ())) as report:
         step(), step()
-    assert {one.kind for one in seen.faulty} == {*kinds}, seen
-    assert all(re.match(r"broken\.py:\d+: ", one) for one in seen.faults)
-    if {*kinds} & SPOIL or raises:
-        assert seen.rule is None, "a rule is named that the loop does not follow"
+    assert {one.kind for one in report.fault_records} == {*kinds}, report
+    assert all(re.match(r"broken\.py:\d+: ", one) for one in report.faults)
+    if {*kinds} & FAULTS_THAT_HIDE_THE_RULE or raises:
+        assert report.rule is None, "a rule is named that the loop does not follow"
 
 
 @pytest.mark.parametrize("name", ["three_mixtures", "batch_norm_under_a_penalty"])
@@ -30,7 +30,7 @@ def test_mixtures_are_told_at_the_line_of_the_third(name):
     lines, first = inspect.getsourcelines(make)
     (offset,) = (number for number, line in enumerate(lines) if "# the third mixture" in line)
     _, step = make()
-    with ganexp.watch() as seen:
+    with ganexp.watch() as report:
         step(), step()
-    assert [(one.kind, one.place) for one in seen.faulty] == [("mixtures", f"broken.py:{first + offset}")]
-    assert seen.rule == "detach"  # a fault of the network, and not of the rule
+    assert [(one.kind, one.place) for one in report.fault_records] == [("mixtures", f"broken.py:{first + offset}")]
+    assert report.rule == "detach"  # a fault of the network, and not of the rule

@@ -18,10 +18,10 @@ HIDDEN, BYTES = 16, 4
 
 
 def seen_of(step, iterations=2):
-    with ganexp.watch() as seen:
+    with ganexp.watch() as report:
         for _ in range(iterations):
             step()
-    return seen
+    return report
 
 
 def kept(inputs):
@@ -48,14 +48,14 @@ def test_activations_at_the_peak_are_those_of_the_closed_form(name, numbers):
 @pytest.mark.slow
 def test_the_counts_are_those_of_an_unwatched_iteration(name):
     strategy = copy.deepcopy(NAMED[name])
-    seen = watched(strategy)
+    report = watched(strategy)
     gan, reals = gan_and_reals()
     for _ in range(2):
         strategy(gan, reals, d_steps=1, g_steps=1)
     count = operations(lambda: strategy(gan, reals, d_steps=1, g_steps=1))
     with LiveActivations(weights_of(gan.generator, gan.discriminator)) as activations:
         strategy(gan, reals, d_steps=1, g_steps=1)
-    assert (seen.operations, seen.activations) == (count, activations.peak)
+    assert (report.operations, report.activations) == (count, activations.peak)
 
 
 @pytest.mark.parametrize("name", ["detach", "joint"])
@@ -67,11 +67,11 @@ def test_what_a_strategy_would_take_instead_is_what_it_takes(name):
 
 
 def test_several_steps_are_counted_instead():
-    seen = seen_of(SOUND["wgan_clipped"][0]()[1])
+    report = seen_of(SOUND["wgan_clipped"][0]()[1])
     one, five = (watched(NAMED["detach"], d_steps=n).operations for n in (1, 5))
     g, d = 2 * B * (LATENT * HIDDEN + HIDDEN * SIZE), 2 * B * (SIZE * HIDDEN + HIDDEN)
     assert five > one
-    assert {one.strategy: one.operations for one in seen.instead}["detach"] == sum(
+    assert {one.strategy: one.operations for one in report.instead}["detach"] == sum(
         [
             5 * (2 * d + 2 * (2 * d - 2 * B * SIZE * HIDDEN)),  # D on real and fake, without gradients by samples
             5 * g + (2 * g - 2 * B * LATENT * HIDDEN) + 2 * d,  # G, then through D by samples alone
@@ -81,31 +81,31 @@ def test_several_steps_are_counted_instead():
 
 def test_costs_name_what_is_thrown_away():
     """The textbook loop fills D's gradients in G's step; with `inputs=`, it does not."""
-    seen = seen_of(alternating(setting())[1])
-    assert [one.what for one in seen.costs if "thrown away" in one.remark] == ["bDG"]
-    assert all(one.ms > 0 for one in seen.costs)
+    report = seen_of(alternating(setting())[1])
+    assert [one.what for one in report.costs if "thrown away" in one.remark] == ["bDG"]
+    assert all(one.ms > 0 for one in report.costs)
 
 
 def test_operations_are_counted_as_in_closed_form():
     """Of the 9d + 3g of the textbook loop, d are thrown away: the gradients by D's weights in G's step."""
     p, step = alternating(setting())
-    seen = seen_of(step)
+    report = seen_of(step)
     g, d = (2 * B * sum(one.weight.numel() for one in net if isinstance(one, nn.Linear)) for net in (p.G, p.D))
     first = 2 * B * p.D[0].weight.numel(), 2 * B * p.G[0].weight.numel()
     forward = g + 3 * d
     backward = 2 * (2 * d - first[0]) + 2 * d + (2 * g - first[1])  # no gradients by what is given
-    assert sum(one.operations for one in seen.costs) == forward + backward
-    assert sum(one.wasted for one in seen.costs) == d
+    assert sum(one.operations for one in report.costs) == forward + backward
+    assert sum(one.wasted for one in report.costs) == d
 
 
 def test_functional_gradients_run_as_they_do_unwatched():
     """torch.func refuses hooks on saved tensors, which watching has; it does not meet them."""
     _, step = alternating(setting())
-    with ganexp.watch() as seen:
+    with ganexp.watch() as report:
         step(), step()
         slope = torch.func.grad(lambda x: (x**3).sum())(torch.ones(2))
     assert torch.equal(slope, torch.full((2,), 3.0))
-    assert seen.rule == "detach"
+    assert report.rule == "detach"
 
 
 def test_values_that_are_read_are_a_cost_and_no_fault():
@@ -119,20 +119,20 @@ def test_values_that_are_read_are_a_cost_and_no_fault():
         if next(turns) % 2:
             float(p.D(p.x()).mean().detach()), int(p.D(p.x()).mean().detach())
 
-    seen = seen_of(step, 4)
-    assert (seen.rule, seen.faults) == ("detach", [])
-    assert [(one.place.partition(":")[0], one.per_iteration) for one in seen.waits] == [("test_costs.py", 1.0)] * 2
-    assert len({one.place for one in seen.waits}) == 2
+    report = seen_of(step, 4)
+    assert (report.rule, report.faults) == ("detach", [])
+    assert [(one.place.partition(":")[0], one.per_iteration) for one in report.waits] == [("test_costs.py", 1.0)] * 2
+    assert len({one.place for one in report.waits}) == 2
 
 
 def test_fakes_from_the_same_latents_are_new_ones_once_g_has_moved():
-    seen = seen_of(SOUND["lightning_module"][0]()[1])
-    assert not [one for one in seen.costs if "twice" in one.remark]
+    report = seen_of(SOUND["lightning_module"][0]()[1])
+    assert not [one for one in report.costs if "twice" in one.remark]
 
 
 def test_gradients_that_a_third_optimiser_uses_are_not_thrown_away():
     """PyTorch-GAN's InfoGAN: an optimiser of G and D together moves them along a loss of its own."""
-    with ganexp.watch() as seen:
+    with ganexp.watch() as report:
         p, usual = alternating(setting())
         both = torch.optim.Adam([*p.G.parameters(), *p.D.parameters()], 1e-3)
         for _ in range(2):
@@ -141,7 +141,7 @@ def test_gradients_that_a_third_optimiser_uses_are_not_thrown_away():
             p.D(p.G(p.z())).square().mean().backward()
             both.step()
         usual()
-    assert [one.what for one in seen.costs if "thrown away" in one.remark] == ["bDG"]
+    assert [one.what for one in report.costs if "thrown away" in one.remark] == ["bDG"]
 
 
 def test_labels_that_become_one_hot_are_read_on_a_cpu_only_and_so_are_no_wait():

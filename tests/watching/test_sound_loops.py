@@ -10,21 +10,21 @@ from tests.watching.loops import SOUND
 
 def watched(make, iterations=2, **kwargs):
     _, step = make()
-    with ganexp.watch(**kwargs) as seen:
+    with ganexp.watch(**kwargs) as report:
         for _ in range(iterations):
             step()
-    return seen
+    return report
 
 
 @pytest.mark.parametrize("name", thinned(SOUND, 6))
 def test_named(name):
     make, rule, trace, steps, checked, iterations = SOUND[name]
-    seen = watched(make, iterations)
-    assert (seen.rule, seen.faults) == (rule, []), str(seen)
-    assert (seen.found.d_steps, seen.found.g_steps) == steps
+    report = watched(make, iterations)
+    assert (report.rule, report.faults) == (rule, []), str(report)
+    assert (report.identified.d_steps, report.identified.g_steps) == steps
     if trace:
-        assert seen.trace == trace
-    assert seen.checked.startswith("checked") == checked, seen
+        assert report.trace == trace
+    assert report.checked.startswith("checked") == checked, report
 
 
 @pytest.mark.parametrize("name", SOUND)
@@ -33,10 +33,10 @@ def test_the_same_with_players_given(name):
     make, rule, _, _, _, iterations = SOUND[name]
     p, step = make()
     networks = getattr(p, "networks_g", p.G), getattr(p, "networks_d", p.D)
-    with ganexp.watch(*networks, p.og, getattr(p, "optimizers_d", p.od)) as seen:
+    with ganexp.watch(*networks, p.og, getattr(p, "optimizers_d", p.od)) as report:
         for _ in range(iterations):
             step()
-    assert (seen.rule, seen.faults) == (rule, []), str(seen)
+    assert (report.rule, report.faults) == (rule, []), str(report)
 
 
 @pytest.mark.parametrize("name", thinned(SOUND, 11))
@@ -53,6 +53,6 @@ def test_not_a_bit_is_changed(name):
         optimizers = [one for one in vars(p).values() if isinstance(one, torch.optim.Optimizer)]
         return [q for one in optimizers for group in one.param_groups for q in group["params"]], torch.get_rng_state()
 
-    (plain, stream), (seen, same) = end(False), end(True)
-    assert all(torch.equal(a, b) for a, b in zip(plain, seen, strict=True))
+    (plain, stream), (report, same) = end(False), end(True)
+    assert all(torch.equal(a, b) for a, b in zip(plain, report, strict=True))
     assert torch.equal(stream, same)

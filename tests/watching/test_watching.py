@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 import ganexp
-from ganexp.watching.seen import WatchedLoop
+from ganexp.watching.watched_loop import WatchedLoop
 from tests.distributed.forks import several
 from tests.thinned import thinned
 from tests.watching.broken import alternating
@@ -52,12 +52,12 @@ def test_weights_that_do_not_exist_are_nobodys():
         network = nn.Linear(2, 2)
     dry = torch.optim.SGD(network.parameters())
     _, step = alternating(setting())
-    with ganexp.watch() as seen:
+    with ganexp.watch() as report:
         for _ in range(2):
             step()
             dry.step()
-    assert seen.rule == "detach"
-    assert not seen.faults
+    assert report.rule == "detach"
+    assert not report.faults
 
 
 class Wrapped(nn.Module):
@@ -81,10 +81,10 @@ def test_wrapped_networks_are_their_players(wrap, given):
     networks = p.G, p.D
     p.G, p.D = wrap(p.G), wrap(p.D)
     _, step = alternating(p)
-    with ganexp.watch(*(networks if given else ()), *((p.og, p.od) if given else ())) as seen:
+    with ganexp.watch(*(networks if given else ()), *((p.og, p.od) if given else ())) as report:
         step(), step()
-    assert (seen.rule, seen.trace, seen.faults) == ("detach", "z G r f' D+ f G+", []), str(seen)
-    assert seen.json()["compiled"] == (wrap is not Wrapped)
+    assert (report.rule, report.trace, report.faults) == ("detach", "z G r f' D+ f G+", []), str(report)
+    assert report.json()["compiled"] == (wrap is not Wrapped)
 
 
 @pytest.mark.slow
@@ -98,7 +98,7 @@ def test_compiled_networks_run_uncompiled_while_they_are_watched():
     p = setting()
     p.G, p.D = (torch.compile(one, backend=backend) for one in (p.G, p.D))
     _, step = alternating(p)
-    with ganexp.watch() as seen:
+    with ganexp.watch() as report:
         step(), step()
     assert not ran
     step()
@@ -106,19 +106,19 @@ def test_compiled_networks_run_uncompiled_while_they_are_watched():
     with ganexp.watch() as plain:
         usual = alternating(setting())[1]
         usual(), usual()
-    assert seen.operations == plain.operations
+    assert report.operations == plain.operations
 
 
 def test_an_optimiser_that_is_made_while_watching_is_found():
-    with ganexp.watch() as seen:
+    with ganexp.watch() as report:
         _, step = alternating(setting())
         step(), step()
-    assert seen.rule == "detach"
+    assert report.rule == "detach"
 
 
 def test_networks_are_their_last_optimisers():
     """G is pretrained by an optimiser of its own, and both get new ones after two iterations."""
-    with ganexp.watch() as seen:
+    with ganexp.watch() as report:
         p = setting()
         warm = torch.optim.Adam(p.G.parameters(), 1e-3)
         for _ in range(3):
@@ -129,13 +129,13 @@ def test_networks_are_their_last_optimisers():
             p.og, p.od = (torch.optim.Adam(one.parameters(), 1e-3) for one in (p.G, p.D))
             _, step = alternating(p)
             step(), step()
-    assert (seen.rule, seen.iterations, seen.trace, seen.faults) == ("detach", 4, "z G r f' D+ f G+", []), str(seen)
-    assert seen.difference == 0
-    assert "P3 P3+ P3 P3+ P3 P3+ z G" in str(seen)
+    assert (report.rule, report.iterations, report.trace, report.faults) == ("detach", 4, "z G r f' D+ f G+", []), str(report)
+    assert report.difference == 0
+    assert "P3 P3+ P3 P3+ P3 P3+ z G" in str(report)
 
 
 def test_an_optimiser_of_a_part_does_not_take_the_network():
-    with ganexp.watch() as seen:
+    with ganexp.watch() as report:
         p = setting()
         part = torch.optim.Adam(p.D[-1].parameters(), 1e-3)
         _, usual = alternating(p)
@@ -145,29 +145,29 @@ def test_an_optimiser_of_a_part_does_not_take_the_network():
             p.D(p.x()).square().mean().backward()
             part.step()
         usual()
-    assert (seen.found.nearest, seen.trace, seen.faults) == ("detach", "r P3+ z G r f' D+ f G+", []), str(seen)
+    assert (report.identified.nearest, report.trace, report.faults) == ("detach", "r P3+ z G r f' D+ f G+", []), str(report)
 
 
 def test_optimisers_that_are_made_anew_in_each_iteration_are_checked():
-    with ganexp.watch() as seen:
+    with ganexp.watch() as report:
         p = setting()
         for _ in range(3):
             p.og, p.od = (torch.optim.Adam(one.parameters(), 1e-3) for one in (p.G, p.D))
             alternating(p)[1]()
-    assert (seen.rule, seen.iterations, seen.faults) == ("detach", 3, []), str(seen)
-    assert seen.difference == 0
+    assert (report.rule, report.iterations, report.faults) == ("detach", 3, []), str(report)
+    assert report.difference == 0
 
 
 def test_weights_that_d_s_optimiser_has_too_are_told_whichever_is_made_first():
     p = setting()
     p.og = p.od = None
     gc.collect()
-    with ganexp.watch() as seen:
+    with ganexp.watch() as report:
         p.od = torch.optim.Adam([*p.D.parameters(), *p.G.parameters()], 1e-3)
         p.og = torch.optim.Adam(p.G.parameters(), 1e-3)
         _, step = alternating(p)
         step(), step()
-    assert [one.kind for one in seen.faulty] == ["in_both"]
+    assert [one.kind for one in report.fault_records] == ["in_both"]
 
 
 def test_what_stands_in_a_trace_many_times_in_a_row_is_printed_once():
@@ -182,10 +182,10 @@ def test_what_stands_in_a_trace_many_times_in_a_row_is_printed_once():
         g_loss(p.D(p.G(p.z()))).backward()
         p.og.step()
 
-    with ganexp.watch() as seen:
+    with ganexp.watch() as report:
         step(), step()
-    assert "  trace   (r z G f' D+) × 5 z G f G+\n" in str(seen)
-    assert seen.trace.count("D+") == 5
+    assert "  trace   (r z G f' D+) × 5 z G f G+\n" in str(report)
+    assert report.trace.count("D+") == 5
 
 
 def test_a_loss_that_scores_inside_gets_no_name():
@@ -210,10 +210,10 @@ def test_a_loss_that_scores_inside_gets_no_name():
         g_loss(p.D(fake)).backward()
         p.og.step()
 
-    with ganexp.watch() as seen:
+    with ganexp.watch() as report:
         step(), step()
-    assert (seen.rule, seen.faults) == (None, [])
-    assert "returns a loss" in seen.found.why
+    assert (report.rule, report.faults) == (None, [])
+    assert "returns a loss" in report.identified.why
 
 
 def test_a_rule_with_a_pool_is_named_by_the_trace():
@@ -230,10 +230,10 @@ def test_a_rule_with_a_pool_is_named_by_the_trace():
         g_loss(p.D(p.G(p.z()))).backward()
         p.og.step()
 
-    with ganexp.watch() as seen:
+    with ganexp.watch() as report:
         step(), step(), step()
-    assert seen.found.wrappers == ("replay",)
-    assert seen.checked.startswith("not checked")
+    assert report.identified.wrappers == ("replay",)
+    assert report.checked.startswith("not checked")
 
 
 def test_some_of_the_players_alone_are_refused():
@@ -242,18 +242,18 @@ def test_some_of_the_players_alone_are_refused():
 
 
 def test_without_an_iteration_nothing_is_named():
-    with ganexp.watch() as seen:
+    with ganexp.watch() as report:
         pass
-    assert (seen.rule, seen.trace, seen.faults) == (None, "", [])
+    assert (report.rule, report.trace, report.faults) == (None, "", [])
 
 
 def test_a_report_is_text_json_and_html():
     _, step = alternating(setting())
-    with ganexp.watch() as seen:
+    with ganexp.watch() as report:
         step(), step()
-    assert isinstance(seen, WatchedLoop)
-    shown = seen._repr_mimebundle_()
-    assert shown["text/plain"] == str(seen)
+    assert isinstance(report, WatchedLoop)
+    shown = report._repr_mimebundle_()
+    assert shown["text/plain"] == str(report)
     assert json.loads(json.dumps(shown["application/json"]))["rule"] == "detach"
     assert "<pre" in shown["text/html"]
 
@@ -268,10 +268,10 @@ def test_networks_that_another_run_does_not_repeat_are_named_by_the_trace(how):
         NORMALIZED[how](p.D[0])
         p.od = torch.optim.Adam(p.D.parameters(), 1e-3)
     _, step = alternating(p)
-    with ganexp.watch() as seen:
+    with ganexp.watch() as report:
         step(), step()
-    assert (seen.rule, seen.difference, seen.faults) == ("detach", None, []), str(seen)
-    assert seen.checked.startswith("not checked")
+    assert (report.rule, report.difference, report.faults) == ("detach", None, []), str(report)
+    assert report.checked.startswith("not checked")
 
 
 def test_clipped_gradients_are_told_and_do_not_cost_the_name():
@@ -287,10 +287,10 @@ def test_clipped_gradients_are_told_and_do_not_cost_the_name():
         g_loss(p.D(fake)).backward()
         p.og.step()
 
-    with ganexp.watch() as seen:
+    with ganexp.watch() as report:
         step(), step()
-    assert (seen.rule, seen.difference, seen.faults) == ("detach", None, []), str(seen)
-    assert "clipping" in seen.checked
+    assert (report.rule, report.difference, report.faults) == ("detach", None, []), str(report)
+    assert "clipping" in report.checked
 
 
 def swa(p, copy):
@@ -320,23 +320,23 @@ AVERAGES = {
 def test_an_average_of_weights_is_told(how):
     p, step = alternating(setting())
     copy = torch.optim.swa_utils.AveragedModel(p.G, multi_avg_fn=torch.optim.swa_utils.get_ema_multi_avg_fn(0.9))
-    with ganexp.watch() as seen:
+    with ganexp.watch() as report:
         for _ in range(3):
             step()
             AVERAGES[how](p, copy)
-    assert (seen.rule, seen.averaged, seen.found.wrappers) == ("detach", {"G"}, ()), str(seen)
-    assert seen.difference == 0
+    assert (report.rule, report.averaged, report.identified.wrappers) == ("detach", {"G"}, ()), str(report)
+    assert report.difference == 0
 
 
 def test_a_copy_of_weights_is_no_average():
     p, step = alternating(setting())
     copy = [one.detach().clone() for one in p.G.parameters()]
-    with ganexp.watch() as seen:
+    with ganexp.watch() as report:
         for _ in range(2):
             step()
             for kept, one in zip(copy, p.G.parameters(), strict=True):
                 kept.copy_(one.detach())
-    assert seen.averaged == set()
+    assert report.averaged == set()
 
 
 def shared(processes):
@@ -347,13 +347,13 @@ def shared(processes):
         p.G, p.D = (nn.parallel.DistributedDataParallel(one) for one in (p.G, p.D))
         torch.manual_seed(processes.rank)
         _, step = alternating(p)
-        with ganexp.watch() if watch else contextlib.nullcontext() as seen:
+        with ganexp.watch() if watch else contextlib.nullcontext() as report:
             step(), step()
         step()
-        return seen, [*p.G.parameters(), *p.D.parameters()]
+        return report, [*p.G.parameters(), *p.D.parameters()]
 
-    (seen, ends), (_, plain) = ended(True), ended(False)
-    return seen.rule, seen.trace, seen.faults, seen.difference, all(map(torch.equal, ends, plain))
+    (report, ends), (_, plain) = ended(True), ended(False)
+    return report.rule, report.trace, report.faults, report.difference, all(map(torch.equal, ends, plain))
 
 
 @pytest.mark.slow

@@ -51,8 +51,8 @@ def test_a_script_is_run_stopped_and_named(tmp_path, capsys):
 
 
 def test_a_script_in_which_one_player_moves_is_stopped_too(tmp_path):
-    seen = call("watch", script(tmp_path, rest="pass"), "--iterations", 1)
-    assert (seen.rule, "only D moves" in seen.found.why) == (None, True)
+    report = call("watch", script(tmp_path, rest="pass"), "--iterations", 1)
+    assert (report.rule, "only D moves" in report.identified.why) == (None, True)
 
 
 def test_the_report_of_a_script_that_fails_says_why(tmp_path, capsys):

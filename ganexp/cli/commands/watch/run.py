@@ -50,14 +50,14 @@ class Counter:
 
 def run(options: argparse.Namespace) -> WatchedLoop:
     """Run the script, print the report, and return it."""
-    seen = watch(strategies=of_plugins(), on_step=Counter(options.iterations))
+    report = watch(strategies=of_plugins(), on_step=Counter(options.iterations))
     failure: BaseException | None = None
     stopped = ""
     before = sys.argv[:], sys.path[:]
     sys.argv = [str(options.script), *options.words]
     sys.path.insert(0, str(options.script.resolve().parent))
     try:
-        with contextlib.redirect_stdout(sys.stderr), seen:
+        with contextlib.redirect_stdout(sys.stderr), report:
             runpy.run_path(str(options.script), run_name="__main__")
     except Enough as enough:
         stopped = str(enough)
@@ -68,19 +68,19 @@ def run(options: argparse.Namespace) -> WatchedLoop:
         traceback.print_exception(error)
     finally:
         sys.argv, sys.path[:] = before
-    print(json.dumps(seen.json(), indent=2) if options.json else seen)
-    if options.picture and seen.story is not None:
+    print(json.dumps(report.json(), indent=2) if options.json else report)
+    if options.picture and report.recorded is not None:
         options.picture.parent.mkdir(parents=True, exist_ok=True)
         with atomic_write(options.picture) as file:
-            lives(seen).savefig(file, dpi=120)
+            lives(report).savefig(file, dpi=120)
     if failure is not None:
         said = [type(failure).__name__, *str(failure).splitlines()[:1]]
         sys.exit(f"Error: {options.script} ended with {': '.join(said)}")
-    if not seen.iterations and not seen.faults:
-        sys.exit(f"Error: {options.script} {stopped}." if stopped else f"Error: {options.script}: {seen.found.why}.")
+    if not report.iterations and not report.faults:
+        sys.exit(f"Error: {options.script} {stopped}." if stopped else f"Error: {options.script}: {report.identified.why}.")
     if stopped:
         print(f"{options.script} {stopped}.", file=sys.stderr)
-    return seen
+    return report
 
 
 def of_plugins() -> dict[str, Strategy]:

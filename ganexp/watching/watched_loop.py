@@ -1,0 +1,236 @@
+"""`ganexp.watch(…)`: a context that watches a loop and reports its update rule, costs and faults."""
+
+import html
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Self
+
+import torch
+from torch import nn
+from torch.optim import Optimizer
+
+from ganexp.strategies import Strategy, by_name
+from ganexp.strategies.base import as_strategy
+from ganexp.watching.alternatives import AlternativeCost, alternative_costs
+from ganexp.watching.candidates import matching_strategies
+from ganexp.watching.comparison import compare_updates
+from ganexp.watching.costs import HostWait, PassCost, costs, waits
+from ganexp.watching.events import Event, Player
+from ganexp.watching.faults import Fault, faults
+from ganexp.watching.letters import letters
+from ganexp.watching.players import Players
+from ganexp.watching.recorder import Recorder
+from ganexp.watching.report import text
+from ganexp.watching.rule import Rule, averages, rule
+from ganexp.watching.trace import Trace
+
+CLOSE = {torch.float64: 1e-6, torch.float32: 1e-2}
+"""The largest relative difference of updates that rounding explains, by the dtype of the weights."""
+
+FAULTS_THAT_HIDE_THE_RULE = {
+    *("other_loss", "accumulated", "same_loss", "stale", "no_gradient", "zero_gradient", "no_grad", "detached_scores"),
+    *("fake_unseen", "frozen", "in_both", "same_way", "not_finite"),
+}
+"""Kinds of faults with which a loop's updates differ from those of the strategy that has its trace."""
+
+
+class WatchedLoop:
+    """A context that records a loop, and holds the report after its end. It changes nothing in the loop.
+
+    `costs` has a row for each pass of the last iteration, and `instead` a row for each strategy whose cost was counted on
+    copies of the loop's networks.
+    """
+
+    def __init__(self, recorder: Recorder, strategies: Mapping[str, Callable[..., None]] | None = None) -> None:
+        self._recorder = recorder
+        self._further = strategies or {}
+        self._known = by_name() | {name: as_strategy(strategy) for name, strategy in self._further.items()}
+        self.traces: list[str] = []
+        self.costs: list[PassCost] = []
+        self.instead: list[AlternativeCost] = []
+        self.uncounted = ""
+        self.waits: list[HostWait] = []
+        self.averaged: set[str] = set()
+        self.difference: float | None = None
+        self.identified = Rule(None, why="nothing was watched")
+        self.checked = ""
+        self.iterations = 0
+        self.fault_records: list[Fault] = []
+        self.recorded: Trace | None = None
+        self.events: list[Event] = []
+
+    @property
+    def rule(self) -> str | None:
+        """The name of ganexp's strategy that the loop follows; None if it follows none, or if that is not known."""
+        return self.identified.name
+
+    @property
+    def trace(self) -> str:
+        """The letters of the last iteration."""
+        return self.traces[-1] if self.traces else ""
+
+    @property
+    def faults(self) -> list[str]:
+        """The faults as sentences; empty for a sound loop."""
+        return [str(fault) for fault in self.fault_records]
+
+    @property
+    def operations(self) -> int:
+        """Operations of matrix products and convolutions in the last iteration."""
+        return sum(cost.operations for cost in self.costs)
+
+    @property
+    def activations(self) -> int:
+        """The most bytes that autograd kept for backward passes in the last iteration, without weights."""
+        return max((cost.activations for cost in self.costs), default=0)
+
+    def __enter__(self) -> Self:
+        self._recorder.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._recorder.stop()
+        self._analyse()
+        self._recorder.snapshots.copies.clear()
+        self._recorder.snapshots.ends.clear()
+
+    def _analyse(self) -> None:
+        recorder = self._recorder
+        trace = self.recorded = Trace(recorder.events, recorder.players)
+        self.fault_records = faults(trace)
+        iterations = trace.iterations()
+        self.iterations = len(iterations)
+        self.traces = [letters(trace, iteration) for iteration in iterations] or [letters(trace, recorder.events)]
+        self.events = [*(iterations[-1] if iterations else recorder.events)]
+        self.costs = costs(trace, self.events)
+        self.waits = waits(trace)
+        if not iterations:
+            why = "no iteration was complete: G and D must both make a step"
+            failed = next((gradient for gradient in trace.gradients.values() if gradient.failed), None)
+            self.identified = Rule(None, why=f"the backward pass at {failed.place} failed" if failed else why)
+            return
+        rules = [rule(trace, iteration, self._known) for iteration in iterations]
+        self.identified = rules[-1]
+        self.identified.wrappers = tuple(dict.fromkeys(name for iteration_rule in rules for name in iteration_rule.wrappers))
+        self.instead, self.uncounted = alternative_costs(recorder, trace, iterations[0], rules[0])
+        self.averaged = averages(trace) if "lookahead" not in self.identified.wrappers else set()
+        kinds = {(iteration_rule.name, iteration_rule.d_steps, iteration_rule.g_steps) for iteration_rule in rules[-2:]}
+        if len(kinds) > 1:
+            self.identified = Rule(None, nearest=rules[-1].name, why="its iterations differ: watch more of them")
+        wrong = [fault for fault in self.fault_records if fault.kind in FAULTS_THAT_HIDE_THE_RULE]
+        if wrong and self.identified.name:
+            self.identified = self.identified.without_name(f"see the fault at {wrong[0].place}")
+        named = self._known.get(self.identified.name or "")
+        if named and not (named.looks_ahead or named.differentiates_gradients) and rules[0].name == self.identified.name:
+            # lookahead does not change an iteration in which it does not average
+            wrappers = tuple(name for name in self.identified.wrappers if name != "lookahead" or name in rules[0].wrappers)
+            equal = self._known[named.equals] if "scores" in named.needs else named  # an equal strategy that fits any loss
+            first_rule = replace(rules[0], wrappers=wrappers)
+            self.difference, self.checked = compare_updates(recorder, trace, iterations[0], first_rule, equal)
+            if self.difference is not None:
+                self._confirm_name()
+        elif self.identified.name:
+            self.checked = "not checked by running it again: the trace alone tells the rule"
+        if self.identified.candidates and not wrong:
+            self._match_candidates(iterations)
+
+    def _match_candidates(self, iterations: Sequence[Sequence[Event]]) -> None:
+        """Name the candidate that makes the loop's updates, if exactly one does."""
+        assert self.recorded is not None
+        matches, why = matching_strategies(self._recorder, self.recorded, iterations, self.identified, self._known)
+        if len(matches) > 1:
+            why = f"{' and '.join(matches)} make the same updates, up to rounding"
+        if len(matches) == 1:
+            self.identified.name, self.difference = next(iter(matches.items()))
+            owner = "" if self.identified.name in self._further else "ganexp's "
+            settings = " with its default settings," if owner else ","
+            self.checked = (
+                f"checked: {owner}{self.identified.name}{settings} on the same weights and batches, makes the "
+                f"updates of {len(iterations[:2])} iterations to within {self.difference:.1g} of their size"
+            )
+        elif not self.identified.name:
+            self.checked = f"not told apart, though several strategies fit the trace: {why}"
+
+    def _confirm_name(self) -> None:
+        """Drop the name if the named strategy makes other updates."""
+        assert self.difference is not None
+        dtypes = {p.dtype for player in self._recorder.players.values() for p in player.parameters()}
+        limit = max(CLOSE.get(dtype, 0.1) for dtype in dtypes)
+        if self.difference <= limit:
+            self.checked = (
+                f"checked: ganexp's {self.identified.name}, on the same weights and batches, makes these updates to within "
+                f"{self.difference:.1g} of their size"
+            )
+            return
+        why = f"its updates from the same weights and batches differ by {self.difference:.1g} of their size"
+        self.identified = self.identified.without_name(f"{why} (terms besides the scores, or random layers?)")
+
+    def json(self) -> dict[str, Any]:
+        """Return the report as plain values."""
+        named = self._known.get(self.rule or "", Strategy())
+        return {
+            "rule": self.rule,
+            "command": self.identified.command if self.rule and self.rule not in self._further else None,
+            "class": self._known.get(named.equals, named).family,
+            "nearest": self.identified.nearest,
+            "why": self.identified.why,
+            "candidates": self.identified.candidates,
+            "checked": self.checked,
+            "averaged": sorted(self.averaged),
+            "difference": self.difference,
+            "iterations": self.iterations,
+            "trace": self.trace,
+            "traces": self.traces,
+            "faults": [vars(fault) for fault in self.fault_records],
+            "costs": [vars(cost) for cost in self.costs],
+            "operations": self.operations,
+            "activations": self.activations,
+            "waits": [vars(wait) for wait in self.waits],
+            "instead": [vars(cost) for cost in self.instead],
+            "uncounted": self.uncounted,
+            "compiled": self._recorder.compiled,
+        }
+
+    def __str__(self) -> str:
+        return text(self.json())
+
+    def _repr_html_(self) -> str:
+        return f'<pre style="white-space: pre-wrap">{html.escape(str(self))}</pre>'
+
+    def _repr_mimebundle_(self, **kwargs: object) -> dict[str, Any]:
+        return {
+            "text/plain": str(self),
+            "text/html": self._repr_html_(),
+            "application/json": self.json(),
+        }
+
+
+def watch(
+    generators: nn.Module | Iterable[nn.Module] | None = None,
+    discriminators: nn.Module | Iterable[nn.Module] | None = None,
+    optimizers_g: Optimizer | Iterable[Optimizer] | None = None,
+    optimizers_d: Optimizer | Iterable[Optimizer] | None = None,
+    *,
+    strategies: Mapping[str, Callable[..., None]] | None = None,
+    on_step: Callable[[Player], None] = lambda player: None,
+) -> WatchedLoop:
+    """Return a context that watches the loop inside it, and reports its update rule, costs and faults at the end.
+
+    Args:
+        generators: The networks of G, one or several. If none of the first four arguments is given, a network belongs to the
+            optimiser that moves it, and G and D are found by the flow between the networks.
+        discriminators: The networks of D, one or several.
+        optimizers_g: The optimisers of G, one or several.
+        optimizers_d: The optimisers of D, one or several.
+        strategies: Further strategies that the loop may follow, by name: your own, or ganexp's with other settings than their
+            defaults. Only those that declare `looks_ahead` or `differentiates_gradients` are tried, since a plain loop is
+            identified by its trace.
+        on_step: Called with the player before each step; an exception that it raises ends the loop.
+    """
+    given = (generators, discriminators, optimizers_g, optimizers_d)
+    if all(argument is None for argument in given):
+        return WatchedLoop(Recorder(Players(), on_step), strategies)
+    if any(argument is None for argument in given):
+        raise TypeError("watch() takes G, D and the optimisers of both, or nothing and finds them")
+    g, d, of_g, of_d = ([argument] if isinstance(argument, nn.Module | Optimizer) else [*argument] for argument in given)  # type: ignore[misc]
+    return WatchedLoop(Recorder(Players((g, d), (of_g, of_d)), on_step), strategies)  # type: ignore[arg-type]
