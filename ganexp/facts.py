@@ -126,11 +126,7 @@ class Facts:
         return (self.g_batch or self.batch_size) // self.pack
 
     def refuse_second_derivatives(self, *networks: str, **remedy: Any) -> None:
-        """Refuse a run whose networks, those that are named here, cannot be differentiated twice.
-
-        Raises:
-            Misfit: They are compiled, or one of them has a layer without second derivatives.
-        """
+        """Refuse a run whose networks, those that are named here, cannot be differentiated twice."""
         if self.compiled:
             raise Misfit("needs second derivatives, which compiled networks do not have", compile=False, **remedy)
         for network in networks:
@@ -162,11 +158,7 @@ class Part:
     """Whether it moves weights besides by the optimisers' steps, where an optimiser that averages them would not see it."""
 
     def check(self, run: Facts) -> None:
-        """Refuse a run that the part does not fit, or warn of one in which it changes nothing.
-
-        Raises:
-            Misfit: It does not fit.
-        """
+        """Refuse a run that the part does not fit, or warn of one in which it changes nothing."""
         if self.moves_weights and run.averages_weights:
             raise Misfit("moves weights itself, which an optimiser that averages them does not see", optimizer="adam")
 

@@ -66,9 +66,6 @@ class Prior:
         device, dtype: Device and type of the latents; their values depend on the device's own generator.
         frequencies: How often each class is drawn, for a conditional GAN: proportions or counts, one per class. Labels come
             from a stream of their own, so that latents are the same with labels and without.
-
-    Raises:
-        ValueError: `latent_dim` is not positive, or the distribution is not one of the two.
     """
 
     is_share = False

@@ -76,11 +76,7 @@ class Sources(Prior):
         return self.of(self._batches.take())
 
     def of(self, reals: Batch) -> Batch:
-        """Return the sources of real samples, and the samples as their targets if they are paired.
-
-        Raises:
-            ValueError: The samples have no sources.
-        """
+        """Return the sources of real samples, and the samples as their targets if they are paired."""
         if reals.source is None:
             raise ValueError("these data have no sources, and G needs them: give batches Batch(samples, source=sources)")
         return Batch(reals.source, reals.conditions, target=reals.values if self.looked_at.paired else None)

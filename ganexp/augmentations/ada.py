@@ -35,9 +35,6 @@ class Ada(Adaptive):
         shares: What p is multiplied by for each class, in the order of `policy`; by default 1.
         p: A constant probability, unless `moving` moves it; None for one that D's overfitting moves.
         target, images, every: As in `Adaptive`.
-
-    Raises:
-        ValueError: There are not as many shares as classes.
     """
 
     measures: ClassVar = {"augment/p": Scalar("probability of each of ADA's transformations", "last,max", label="p")}

@@ -54,9 +54,6 @@ class Augmentation(Drawing, Part):
 
         Args:
             shape: Of one sample.
-
-        Raises:
-            ValueError: The samples are not images.
         """
         if len(shape) != 3:
             raise ValueError(f"it transforms images, but samples of shape {shape} are not images")
@@ -116,11 +113,7 @@ class Augmentation(Drawing, Part):
 
 
 def refuse_nothing(policy: Sequence[str]) -> None:
-    """Refuse a policy of no transformations.
-
-    Raises:
-        ValueError: The policy is empty.
-    """
+    """Refuse a policy of no transformations."""
     if not policy:
         raise ValueError("policy should name at least one kind of transformation; choose augment=none for none")
 

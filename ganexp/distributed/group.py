@@ -43,11 +43,7 @@ class DistributedProcesses(Processes):
         return self  # a copy trains with the same processes
 
     def own(self, whole: Whole) -> Whole:
-        """Return this process's share of what belongs to the global batch.
-
-        Raises:
-            ValueError: The batch cannot be shared equally.
-        """
+        """Return this process's share of what belongs to the global batch."""
         if isinstance(whole, Batch):
             return whole.map(self.own)
         size, left_over = divmod(len(whole), self.count)

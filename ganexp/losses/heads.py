@@ -42,11 +42,7 @@ def _mean(of: Any, heads: tuple[int, ...], real: Tensor | None, fake: Tensor) ->
 
 
 def _by_head(scores: Tensor, heads: tuple[int, ...]) -> tuple[Tensor, ...]:
-    """Return the scores of each head, `(B, 1, S_h)`.
-
-    Raises:
-        ValueError: There are not as many places as the heads have.
-    """
+    """Return the scores of each head, `(B, 1, S_h)`."""
     if scores.dim() != 3 or scores.shape[2] != sum(heads):
         raise ValueError(
             f"the discriminator's heads={heads} have {sum(heads)} places, for scores of (B, 1, {sum(heads)}), and it returned "

@@ -78,11 +78,7 @@ class ClassHead(nn.Module):
 
 
 def classifies(conditioning: Conditioning, classes: int) -> bool:
-    """Return whether a discriminator has a classifier.
-
-    Raises:
-        ValueError: It is asked to have one, and there are no classes.
-    """
+    """Return whether a discriminator has a classifier."""
     if conditioning == "classifier" and not classes:
         raise ValueError("conditioning=classifier needs class labels: choose conditional=true, or conditioning=projection")
     return conditioning == "classifier"

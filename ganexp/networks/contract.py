@@ -80,12 +80,7 @@ def has_batch_norm(network: nn.Module) -> bool:
 
 
 def check_kind(kind: Callable[..., nn.Module], run: Facts) -> None:
-    """Refuse a class of networks that cannot be built for a run.
-
-    Raises:
-        Misfit: It reads no labels in a conditional GAN, reconstructs samples and is to score packs of them, or sees features of
-            images where the data are latents.
-    """
+    """Refuse a class of networks that cannot be built for a run."""
     if run.conditional and not declared(kind).reads_labels:
         raise Misfit("reads no class labels, and a conditional GAN needs networks that do", conditional=False)
     if run.pack > 1 and declared(kind).reconstruct:
@@ -98,9 +93,6 @@ def check_generator(kind: Callable[..., nn.Module], run: Facts) -> None:
     """Refuse a generator of latents where the data have sources, and one of sources where they have none.
 
     One that ends in a tanh is warned of where the data exceed [-1, 1].
-
-    Raises:
-        Misfit: It is given something else than it takes.
     """
     if run.source_shape and not declared(kind).reads_sources:
         raise Misfit("makes samples from latents, and these data give it sources", "a generator of sources")
@@ -113,11 +105,7 @@ def check_generator(kind: Callable[..., nn.Module], run: Facts) -> None:
 
 
 def check(network: nn.Module, run: Facts) -> None:
-    """Refuse a network that several processes would not train as one process does.
-
-    Raises:
-        Misfit: A layer draws random numbers, couples samples of different processes, or is a batch norm of another kind.
-    """
+    """Refuse a network that several processes would not train as one process does."""
     if run.processes == 1:
         return
     shares = {"batch_size": run.scored // run.processes, "g_batch": run.scored_for_g // run.processes}

@@ -389,12 +389,7 @@ def rotated(x: Tensor, angles: Tensor) -> Tensor:
 
 
 def refuse_sizes(shape: tuple[int, ...], patch: int, width: int, heads: int, *, rotated: bool) -> None:
-    """Refuse sizes that do not fit each other.
-
-    Raises:
-        ValueError: The shape is not that of an image.
-        Misfit: A side is no multiple of `patch`, or `width` not of what it has to be.
-    """
+    """Refuse sizes that do not fit each other."""
     if any(side % patch for side in sides(shape)):
         fitting = math.gcd(*shape[1:], patch)
         raise Misfit(f"has patch={patch}, which should divide the sides, {shape[1]}×{shape[2]}", patch=fitting)

@@ -148,11 +148,7 @@ class MultiscaleDiscriminator(nn.Module):
 
 
 def seen_channels(shape: tuple[int, ...], source: tuple[int, ...]) -> int:
-    """Return the channels of an image with its source beside it, which may be empty.
-
-    Raises:
-        ValueError: The source is no image, or is larger than the image.
-    """
+    """Return the channels of an image with its source beside it, which may be empty."""
     if not source:
         return shape[0]
     if any(one > other for one, other in zip(sides(source), sides(shape), strict=True)):
@@ -166,12 +162,7 @@ def beside(x: Tensor, *source: Tensor) -> Tensor:
 
 
 def map_sides(shape: tuple[int, ...], layers: int) -> tuple[int, int]:
-    """Return height and width of the map of scores.
-
-    Raises:
-        ValueError: The shape is not that of an image.
-        Misfit: The image is too small.
-    """
+    """Return height and width of the map of scores."""
     height, width = (side // 2**layers - 2 for side in sides(shape))
     if min(height, width) < 1:
         fitting = (min(shape[1:]) // 3).bit_length() - 1

@@ -141,9 +141,6 @@ def head(channels: int, sides: tuple[int, int]) -> tuple[nn.Sequential, int]:
 
 def frozen_stages(name: str, weights: str | None) -> tuple[nn.ModuleList, list[int]]:
     """Return a network of torchvision in four parts, which end at a 4th, 8th, 16th and 32nd of the sides, and their channels.
-
-    Raises:
-        ValueError: The file of weights is missing, or of another network.
     """
     from torchvision import models  # slow to import
     from torchvision.ops import FrozenBatchNorm2d

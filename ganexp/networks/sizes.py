@@ -12,11 +12,7 @@ Depth = Annotated[int, Ge(1), Le(1000)]
 
 
 def halvings(shape: tuple[int, ...]) -> int:
-    """Return how often the side of a square image can be halved until it is 4.
-
-    Raises:
-        ValueError: The shape is not that of a square image whose side is a power of two and at least 16.
-    """
+    """Return how often the side of a square image can be halved until it is 4."""
     height, width = sides(shape)
     if height != width or height < 16 or height & (height - 1):
         raise ValueError(
@@ -27,11 +23,7 @@ def halvings(shape: tuple[int, ...]) -> int:
 
 
 def first_map(shape: tuple[int, ...]) -> tuple[int, int]:
-    """Return height and width of the map that is doubled until it is an image: 4×4, or 4×8 and the like.
-
-    Raises:
-        ValueError: The sides are not powers of two, or one is less than 16.
-    """
+    """Return height and width of the map that is doubled until it is an image: 4×4, or 4×8 and the like."""
     height, width = sides(shape)
     if min(height, width) < 16 or height & (height - 1) or width & (width - 1):
         raise ValueError(
@@ -48,11 +40,7 @@ def doublings(shape: tuple[int, ...]) -> int:
 
 
 def planned(shape: tuple[int, ...], plans: Mapping[int, Plan]) -> Plan:
-    """Return the plan for a square image by its side.
-
-    Raises:
-        ValueError: The shape is not that of a square image, or there is no plan for its side.
-    """
+    """Return the plan for a square image by its side."""
     height, width = sides(shape)
     if height != width or height not in plans:
         sizes = ", ".join(f"{side}×{side}" for side in plans)
@@ -64,11 +52,7 @@ def planned(shape: tuple[int, ...], plans: Mapping[int, Plan]) -> Plan:
 
 
 def sides(shape: tuple[int, ...]) -> tuple[int, int]:
-    """Return height and width of an image.
-
-    Raises:
-        ValueError: The shape is not that of an image.
-    """
+    """Return height and width of an image."""
     if len(shape) != 3:
         raise ValueError(f"shape should be that of an image, (C, H, W), not {shape}; choose the mlp networks")
     return shape[1], shape[2]

@@ -84,11 +84,7 @@ class TwoWayDiscriminator(nn.Module):
 
 
 def half(shape: tuple[int, ...]) -> tuple[int, int, int]:
-    """Return the shape of one sample of a stack of two.
-
-    Raises:
-        ValueError: The shape is not that of a stack.
-    """
+    """Return the shape of one sample of a stack of two."""
     height, width = sides(shape)
     if shape[0] % 2:
         raise ValueError(

@@ -86,11 +86,7 @@ class UNet(nn.Module):
 
 
 def check_sides(source: tuple[int, ...], shape: tuple[int, ...]) -> None:
-    """Refuse sources whose sides are not those of samples.
-
-    Raises:
-        ValueError: They have other sides, or are no images.
-    """
+    """Refuse sources whose sides are not those of samples."""
     if sides(source) != sides(shape):
         raise ValueError(
             f"sources should have the sides of samples, {shape[1]}×{shape[2]}, not {source[1]}×{source[2]}; enlarge them in "

@@ -34,11 +34,7 @@ class Optimized:
         self.refuse_left_out()
 
     def trainable(self) -> list[nn.Parameter]:
-        """Return the parameters that an update moves now.
-
-        Raises:
-            ValueError: No parameter is trainable, or one that the optimiser does not have has been unfrozen.
-        """
+        """Return the parameters that an update moves now."""
         if self.left_out:
             self.refuse_left_out()
         moving = [p for p in self.managed if p.requires_grad]

@@ -179,11 +179,7 @@ def score_gradients(discriminator: Discriminator, at: Batch) -> Tensor:
 
 
 def refuse_unpaired(penalty: str, x: Batch, fake: Batch) -> None:
-    """Refuse batches of different shapes.
-
-    Raises:
-        ValueError: The shapes differ.
-    """
+    """Refuse batches of different shapes."""
     real, made = tuple(x.values.shape), tuple(fake.values.shape)
     if real != made:
         raise ValueError(f"{penalty} pairs real with fake, but their shapes are {real} and {made}")

@@ -33,9 +33,6 @@ class Sum(Penalty):
 
     Args:
         parts: Penalties by name, at least one.
-
-    Raises:
-        ValueError: There are no penalties, or two of them exclude each other.
     """
 
     def __init__(self, *, parts: Mapping[str, Penalty]) -> None:
@@ -107,11 +104,7 @@ def _added(terms: Sequence[Tensor | None]) -> Tensor | None:
 
 
 def total(penalties: Mapping[str, Penalty]) -> Penalty:
-    """Return several penalties, by name, as one: `NoPenalty` for none, and a single penalty as it is.
-
-    Raises:
-        ValueError: Two penalties exclude each other.
-    """
+    """Return several penalties, by name, as one: `NoPenalty` for none, and a single penalty as it is."""
     if len(penalties) > 1:
         return Sum(parts=penalties)
     return next(iter(penalties.values()), NoPenalty())

@@ -97,9 +97,6 @@ def matrices(discriminator: Discriminator) -> list[Tensor]:
     A layer is a module with a `weight` of two dimensions or more. For a convolution, all dimensions but the outputs are
     flattened, as in spectral norm, and all groups are treated alike. A parametrised weight is the one that the layer computes
     with: divided by its spectral norm, for example, whose power iteration is not advanced.
-
-    Raises:
-        ValueError: The discriminator is a function without a method `read`, or a hook computes a layer's weight.
     """
     return read(discriminator, _of_layers)
 

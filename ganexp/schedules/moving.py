@@ -84,9 +84,6 @@ class Ending(Moving):
         end: Where the schedule ends; by default with the run.
         final: The fraction of the rates that remains there.
         of: Whose rates are moved.
-
-    Raises:
-        ValueError: The schedule ends after the run.
     """
 
     def __init__(self, iterations: int, *, end: int | None = None, final: float = 0.0, of: Of = "both") -> None:
@@ -114,11 +111,7 @@ class Ending(Moving):
         return self.between(t, 1.0, self.final)
 
     def refuse_at_end(self, name: str, iteration: int) -> None:
-        """Refuse a schedule whose first part lasts until its end.
-
-        Raises:
-            ValueError: `iteration`, where the first part ends, is not before `end`.
-        """
+        """Refuse a schedule whose first part lasts until its end."""
         if iteration >= self.end:
             raise ValueError(f"schedule.{name}={iteration} should be less than the schedule's end, {self.end}: lower it")
 

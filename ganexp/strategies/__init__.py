@@ -1,10 +1,10 @@
-"""Update strategies: one training iteration each, in the verbs of the GAN, on an endless iterator of real batches.
+"""Update strategies: each performs one training iteration, on an endless iterator of real batches.
 
-A strategy is a function, `strategy(gan, reals, *, d_steps, g_steps)`, or, with settings or state, a `Strategy`. What others
-should know of it, it declares: as attributes of the class, or by `declared` around a function. It is written in the verbs of
-`ganexp.gan.GAN` and touches nothing else. A strategy that moves both networks at once says only how:
-`ganexp.strategies.simultaneous` takes the steps that one network has left. Apart from that, lines that two strategies share are
-repeated on purpose: what differs between two algorithms can be read as a diff.
+A strategy is a function, `strategy(gan, reals, *, d_steps, g_steps)`, or, with settings or a state, a `Strategy`. It is written
+in the verbs of `ganexp.gan.Game` and touches nothing else. Its properties are declared by attributes of the class, or by
+`declared` around a function. A strategy that moves both networks at once defines only that update;
+`ganexp.strategies.simultaneous` handles d_steps ≠ g_steps. Other lines that two strategies share are repeated on purpose, so
+that the difference between two algorithms can be read as a diff.
 
 A wrapper is a strategy around a strategy: see `ganexp.wrappers.base`.
 """
@@ -66,6 +66,6 @@ __all__ = [
 
 
 def by_name() -> dict[str, Strategy]:
-    """Return every strategy with its defaults, by its name in configurations, which is that of its file."""
+    """Return every strategy with its default settings by its name, which is that of its file."""
     parts: list[Any] = [globals()[name] for name in __all__ if name not in ("Strategy", "Simultaneous", "declared")]
-    return {one.__module__.rpartition(".")[2]: as_strategy(one() if isinstance(one, type) else one) for one in parts}
+    return {part.__module__.rpartition(".")[2]: as_strategy(part() if isinstance(part, type) else part) for part in parts}

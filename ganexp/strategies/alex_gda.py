@@ -1,4 +1,4 @@
-"""Alternate, with each network answering the other beyond, or short of, where the other has moved (Lee, Cho & Yun 2024)."""
+"""Alternating-extrapolation GDA (Lee, Cho & Yun 2024): each network moves against the other's extrapolated weights."""
 
 from collections.abc import Iterator
 from typing import Annotated, ClassVar
@@ -39,14 +39,14 @@ class AlexGDA(RuleWithMemory):
         self.delta: float | Tensor = delta
 
     def rule(self, gan: GAN, reals: Iterator[Batch]) -> None:
-        ours, theirs = gan.d_parameters, gan.g_parameters
+        d_parameters, g_parameters = gan.d_parameters, gan.g_parameters
         x, z = next(reals), gan.sample().detach()
-        with looking_ahead(theirs), torch.no_grad():
-            stretch(theirs, self.past.before(gan, theirs), self.delta)
+        with looking_ahead(g_parameters), torch.no_grad():
+            stretch(g_parameters, self.past.before(gan, g_parameters), self.delta)
             fake = gan.generate(z)
-        before = [p.detach().clone() for p in ours]
+        before = [p.detach().clone() for p in d_parameters]
         gan.update_d(gan.d_loss(x, fake))
-        self.past.keep(gan, theirs, theirs)
-        with looking_ahead(ours):
-            stretch(ours, before, self.gamma)
+        self.past.keep(gan, g_parameters, g_parameters)
+        with looking_ahead(d_parameters):
+            stretch(d_parameters, before, self.gamma)
             gan.update_g(gan.g_loss(x, gan.generate(z)))

@@ -1,4 +1,4 @@
-"""Move to the equilibrium of a bilinear model of the game (Schäfer & Anandkumar 2019)."""
+"""Competitive gradient descent: move to the equilibrium of a bilinear model of the game (Schäfer & Anandkumar 2019)."""
 
 from collections.abc import Callable, Iterator
 from typing import Annotated, ClassVar

@@ -1,4 +1,4 @@
-"""Descend towards where both gradients vanish (Mescheder et al. 2017)."""
+"""Consensus optimisation: the squared norm of the joint gradient is added to both losses (Mescheder et al. 2017)."""
 
 from collections.abc import Iterator
 from typing import Annotated, ClassVar

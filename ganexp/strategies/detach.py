@@ -10,7 +10,7 @@ from ganexp.strategies.steps import d_step, g_step
 
 @declared(family="alternating with the same fakes")
 def detach(gan: GAN, reals: Iterator[Batch], *, d_steps: int, g_steps: int) -> None:
-    """D sees the fakes detached, G gets its gradient through their graph. Trace: `z G r f D+ [r] f G+`."""
+    """D learns from detached fakes, G through the graph of the same fakes. Trace: `z G r f D+ [r] f G+`."""
     for _ in range(d_steps - 1):
         d_step(gan, reals)
     x, fake = next(reals), gan.generate(gan.sample())

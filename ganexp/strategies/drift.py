@@ -1,4 +1,4 @@
-"""Cancel what finite steps add to the interaction of the players (Rosca et al. 2021)."""
+"""Remove the interaction terms of the discretisation drift, an effect of finite step sizes (Rosca et al. 2021)."""
 
 from collections.abc import Iterator
 from typing import Annotated, ClassVar

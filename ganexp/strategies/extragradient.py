@@ -1,4 +1,4 @@
-"""Look ahead, go back, and step with the gradients found there."""
+"""Extragradient: take a step ahead, return, and step by the gradients at the point ahead."""
 
 from collections.abc import Iterator
 from typing import Annotated, ClassVar
@@ -46,5 +46,5 @@ class Extragradient(Simultaneous):
             if not self.same_batch:
                 x, z = next(reals), gan.sample()
             d, g = gan.losses(x, gan.generate(z))
-            there = gan.gradients(d, g)
-        gan.update_both(d, g, there)
+            gradients = gan.gradients(d, g)
+        gan.update_both(d, g, gradients)

@@ -1,4 +1,4 @@
-"""Keep D on its ridge, where it answers G best, as G moves (Wang, Zhang & Ba 2020)."""
+"""Follow-the-ridge: D's step is corrected so that D stays at its best response while G moves (Wang, Zhang & Ba 2020)."""
 
 from collections.abc import Iterator
 from typing import Annotated, ClassVar

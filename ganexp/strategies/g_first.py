@@ -1,4 +1,4 @@
-"""G first, D on the fakes made before G moved: simultaneous descent in disguise."""
+"""G first, then D on the fakes made before G moved: the same updates as `joint`."""
 
 from collections.abc import Iterator
 
@@ -10,10 +10,9 @@ from ganexp.strategies.steps import d_step, g_step
 
 @declared(equals="joint")
 def g_first(gan: GAN, reals: Iterator[Batch], *, d_steps: int, g_steps: int) -> None:
-    """Both gradients are taken at the old point, so this is `joint` in other clothes. Trace: `z G [r] f G+ r f D+`.
+    """The same updates as `joint`: both gradients are taken at the old weights. Trace: `z G [r] f G+ r f D+`.
 
-    Equal to `joint` for `g_steps=1`. With more, the generator's further steps come before the shared one here and
-    after it there: the same sequence of updates, begun at another place.
+    This holds for `g_steps=1`. With more, G's further steps come before the shared one here, and after it in `joint`.
     """
     for _ in range(g_steps - 1):
         g_step(gan, reals)

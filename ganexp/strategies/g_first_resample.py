@@ -14,8 +14,7 @@ from ganexp.strategies.steps import d_step, g_step
 def g_first_resample(gan: GAN, reals: Iterator[Batch], *, d_steps: int, g_steps: int, new_reals: bool = False) -> None:
     """D learns from fakes of the updated G. Trace: `z G [r] f G+ z G r f D+`.
 
-    The first discriminator update shares the last generator update's real batch, if its loss needed one, or with `new_reals`
-    draws its own.
+    D's first update takes the real batch of G's last update, if its loss needs one; with `new_reals`, it draws its own.
     """
     for _ in range(g_steps - 1):
         g_step(gan, reals)

@@ -12,10 +12,10 @@ from ganexp.strategies.steps import d_step, g_step
 
 @declared(needs=("latents",))
 def g_first_reuse_z(gan: GAN, reals: Iterator[Batch], *, d_steps: int, g_steps: int) -> None:
-    """D learns from what the updated G makes of the same latents, as VQGAN's code does. Trace: `z G [r] f G+ G r f D+`.
+    """D learns from the updated G's samples of the same latents, as in VQGAN's code. Trace: `z G [r] f G+ G r f D+`.
 
-    It is the mirror image of `reuse_z`. But G has moved between its two passes, so that the second one is not wasted. Both
-    updates share a real batch, if the loss of G needs one.
+    It is the mirror image of `reuse_z`, but G moves between its two passes, so that the second one is not wasted. Both updates
+    share a real batch, if G's loss needs one.
     """
     for _ in range(g_steps - 1):
         g_step(gan, reals)

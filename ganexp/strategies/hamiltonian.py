@@ -1,4 +1,4 @@
-"""Descend the length of the joint gradient, and nothing else (Abernethy et al. 2021)."""
+"""Hamiltonian gradient descent: descend the squared norm of the joint gradient alone (Abernethy et al. 2021)."""
 
 from collections.abc import Iterator
 

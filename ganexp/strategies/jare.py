@@ -1,4 +1,4 @@
-"""Descend the length of the other network's gradient (Nie & Patel 2020)."""
+"""Jacobian regularisation: each network also descends the squared norm of the other's gradient (Nie & Patel 2020)."""
 
 from collections.abc import Iterator
 from typing import Annotated, ClassVar

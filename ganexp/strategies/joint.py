@@ -13,7 +13,7 @@ from ganexp.strategies.simultaneous import simultaneous
 def joint(gan: GAN, reals: Iterator[Batch]) -> None:
     """Move both networks by gradients taken at the same point. Trace: `z G r f DG+`.
 
-    min(d_steps, g_steps) rounds move both, and the rest move the one that has steps left, each on a new batch.
+    min(d_steps, g_steps) updates move both networks; the further steps of one network are made alone, each on a new batch.
     `d_steps=1 g_steps=2` is SoftmaxGAN's recipe (Lin 2017).
     """
     x, fake = next(reals), gan.generate(gan.sample())

@@ -1,4 +1,4 @@
-"""Brake the rotation that the players' motion brings about (Askari Hemmat et al. 2023)."""
+"""LEAD: damp the rotation by a term in the other player's last step (Askari Hemmat et al. 2023)."""
 
 from collections.abc import Iterator
 from typing import Annotated, ClassVar

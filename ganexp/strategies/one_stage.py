@@ -1,4 +1,4 @@
-"""Simultaneous, by a single backward pass of the fakes through D (Shen et al., CVPR 2021).
+"""Simultaneous updates by a single backward pass of the fakes through D (Shen et al., CVPR 2021).
 
 A loss here depends on a generated image only through its own score s_i, so
 
@@ -31,7 +31,7 @@ TAU = {torch.float64: 1e-30, torch.float32: 1e-20, torch.bfloat16: 1e-20}
 
 
 class OneStage(Simultaneous):
-    """The updates of `joint`, cheaper. Trace: `z G r f DG+`."""
+    """The same updates as `joint` at a lower cost. Trace: `z G r f DG+`."""
 
     equals = "joint"
     needs = ("scores",)
@@ -40,7 +40,7 @@ class OneStage(Simultaneous):
 
     def __init__(self) -> None:
         self._scoring_alone: WeakSet[nn.Module] = WeakSet()
-        """Discriminators that have passed `refuse`, which waits for the device, and so is not called for them again."""
+        """Discriminators that have passed `refuse`, which waits for the device and is therefore called once for each."""
 
     def rule(self, gan: GAN, reals: Iterator[Batch]) -> None:
         refuse_further_numbers(gan.loss)
@@ -52,7 +52,7 @@ class OneStage(Simultaneous):
         gan.update_both(d, g, gradients_in_one_pass(gan, fake, d, g))
 
     def refuse(self, discriminator: nn.Module, loss: Loss, x: Batch) -> None:
-        """Refuse what the rescaling is not exact for: images that interact inside D, unless the loss has one ratio for all.
+        """Refuse a D in which images interact, unless the loss has one ratio for all: the rescaling would not be exact.
 
         D should be in training mode: batch norm in evaluation mode couples nothing.
         """
@@ -105,9 +105,6 @@ def seeds_and_scales(loss: Loss, d_by_fake: Tensor, g_by_fake: Tensor) -> tuple[
         loss: The loss, whose ratio may be uniform.
         d_by_fake: ∂L_D/∂s, `(B,)`.
         g_by_fake: ∂L_G/∂s, `(B,)`.
-
-    Raises:
-        ValueError: The scores are of a type too narrow for τ, such as float16.
     """
     if d_by_fake.dtype not in TAU:
         raise ValueError(f"one_stage needs float32, float64 or bfloat16 scores, not {d_by_fake.dtype}")
@@ -119,7 +116,7 @@ def seeds_and_scales(loss: Loss, d_by_fake: Tensor, g_by_fake: Tensor) -> tuple[
 
 
 def _uniform_ratio(d_by_fake: Tensor, g_by_fake: Tensor, tau: float) -> tuple[Tensor, Tensor]:
-    """Return seeds in proportion to ∂L_D/∂s, and the one ratio, taken where it is known best."""
+    """Return seeds in proportion to ∂L_D/∂s, and the uniform ratio, computed at the largest seed."""
     height = d_by_fake.abs().amax()
     pattern = torch.where(height > 0, d_by_fake / height, 1)
     seeds = torch.where(height >= tau, d_by_fake, tau * pattern)

@@ -1,4 +1,4 @@
-"""Look ahead along the previous gradient, go back, and step with the gradients found there."""
+"""Extrapolation from the past: look ahead along the previous gradient, return, and step by the gradients at the point ahead."""
 
 from collections.abc import Iterator
 from typing import Annotated, ClassVar
@@ -45,13 +45,13 @@ class PastExtragradient(RuleWithMemory):
                 gan.move_along(*(self.past.of(gan, own) for own in parameters))
             x, fake = next(reals), gan.generate(gan.sample())
             d, g = gan.losses(x, fake)
-            there = gan.gradients(d, g)
-        d_gradients, g_gradients = gan.update_both(d, g, there)
+            gradients = gan.gradients(d, g)
+        d_gradients, g_gradients = gan.update_both(d, g, gradients)
         self.past.keep(gan, [*parameters[0], *parameters[1]], self._averaged(gan, [*d_gradients, *g_gradients]))
 
     @torch.no_grad()
     def _averaged(self, gan: GAN, gradients: list[Tensor | None]) -> list[Tensor | None]:
-        """Return the average of gradients and those before them, where there were any."""
+        """Return the running average of gradients, which begins as the first of them."""
         if not isinstance(self.decay, Tensor) and not self.decay:
             return gradients
         before = self.past.of(gan, [*gan.d_parameters, *gan.g_parameters])

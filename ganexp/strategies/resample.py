@@ -12,8 +12,7 @@ from ganexp.strategies.steps import d_step, g_step
 def resample(gan: GAN, reals: Iterator[Batch], *, d_steps: int, g_steps: int, new_reals: bool = False) -> None:
     """Goodfellow et al. 2014, algorithm 1. Trace: `z G r f D+ z G [r] f G+`.
 
-    The first generator update looks at the real batch of the last discriminator update, if its loss needs one, or with
-    `new_reals` at one of its own.
+    G's first update takes the real batch of D's last update, if its loss needs one; with `new_reals`, it draws its own.
     """
     for _ in range(d_steps):
         x = d_step(gan, reals)

@@ -10,7 +10,7 @@ from ganexp.strategies.steps import d_step, g_step
 
 @declared(equals="detach")
 def retain_graph(gan: GAN, reals: Iterator[Batch], *, d_steps: int, g_steps: int) -> None:
-    """The result of `detach`, with D's graph kept alive beside G's. Trace: `z G r f D+ [r] f G+`."""
+    """The same updates as `detach`, with D's graph kept alive beside G's. Trace: `z G r f D+ [r] f G+`."""
     for _ in range(d_steps - 1):
         d_step(gan, reals)
     x, fake = next(reals), gan.generate(gan.sample())

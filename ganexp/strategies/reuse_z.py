@@ -12,10 +12,10 @@ from ganexp.strategies.steps import d_step, g_step
 
 @declared(equals="detach", needs=("latents",))
 def reuse_z(gan: GAN, reals: Iterator[Batch], *, d_steps: int, g_steps: int) -> None:
-    """The result of `detach`, with a wasted generator pass. Trace: `z G r f D+ G [r] f G+`.
+    """The same updates as `detach`, with a wasted pass of G. Trace: `z G r f D+ G [r] f G+`.
 
-    G has not moved between its two passes, so both give the same images. Only G's running batch statistics, which
-    training never reads, see the batch twice.
+    G does not move between its two passes, so both give the same images. Only the running statistics of G's batch norms, which
+    training does not read, include the batch twice.
     """
     for _ in range(d_steps - 1):
         d_step(gan, reals)

@@ -1,4 +1,4 @@
-"""Follow the flow of the joint gradient by Runge-Kutta steps (Qin et al. 2020, ODE-GAN)."""
+"""Runge-Kutta steps along the flow of the joint gradient (Qin et al. 2020, ODE-GAN)."""
 
 from collections.abc import Iterator, Sequence
 from typing import Annotated, ClassVar, Literal
@@ -53,7 +53,7 @@ class RungeKutta(Simultaneous):
 
     def rule(self, gan: GAN, reals: Iterator[Batch]) -> None:
         x, z = next(reals), gan.sample().detach()
-        ours, theirs = gan.d_parameters, gan.g_parameters
+        d_parameters, g_parameters = gan.d_parameters, gan.g_parameters
         rate_d, rate_g = rates(gan, self.rate)
         if self.regulariser:
             d, g = gan.losses_of_both(x, gan.generate(z))
@@ -65,11 +65,11 @@ class RungeKutta(Simultaneous):
         else:
             d, g = gan.losses(x, gan.generate(z))
             stages, brakes = [gan.gradients(d, g)], []
-        with looking_ahead([*ours, *theirs]) as here:
+        with looking_ahead([*d_parameters, *g_parameters]) as here:
             for part in AHEAD[self.order]:
                 of_d, of_g = map(gan.processes.sum, stages[-1])
-                go(ours, here[: len(ours)], of_d, part * rate_d)
-                go(theirs, here[len(ours) :], of_g, part * rate_g)
+                go(d_parameters, here[: len(d_parameters)], of_d, part * rate_d)
+                go(g_parameters, here[len(d_parameters) :], of_g, part * rate_g)
                 stages.append(gan.gradients(*gan.losses(x, gan.generate(z))))
         of_d, of_g = (weighted(own, (*SHARES[self.order], 1)) for own in zip(*stages, *brakes, strict=True))
         gan.update_both(d, g, (of_d, of_g))

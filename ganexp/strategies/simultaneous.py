@@ -1,4 +1,4 @@
-"""Who moves when both networks move at once, and one of them has more steps than the other."""
+"""Handles d_steps ≠ g_steps for rules that move both networks at once."""
 
 import functools
 from collections.abc import Callable, Iterator
@@ -9,11 +9,11 @@ from ganexp.strategies.base import Strategy
 from ganexp.strategies.steps import d_step, g_step
 
 Rule = Callable[[GAN, Iterator[Batch]], None]
-"""What moves the networks once."""
+"""A function that moves the networks once."""
 
 
 def simultaneous(rule: Rule, g_step: Rule = g_step) -> Callable[..., None]:
-    """Return the strategy that moves both networks by a rule min(d_steps, g_steps) times, and then the one with steps left."""
+    """Return a strategy that applies a rule min(d_steps, g_steps) times, and then makes the further steps of one network."""
 
     def strategy(gan: GAN, reals: Iterator[Batch], *, d_steps: int, g_steps: int) -> None:
         for _ in range(min(d_steps, g_steps)):

@@ -1,4 +1,4 @@
-"""What several strategies share: an update of one network on a batch of its own, a look ahead, and η."""
+"""Shared steps of strategies: an update of one network on a batch of its own, a look ahead, and learning rates."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -28,24 +28,24 @@ def g_step(gan: GAN, reals: Iterator[Batch]) -> None:
 
 @contextmanager
 def looking_ahead(parameters: Sequence[Tensor]) -> Iterator[list[Tensor]]:
-    """Let parameters move inside, and put them back at the end to copies, which are yielded; optimisers keep what they saw."""
-    here = [p.detach().clone() for p in parameters]
+    """Restore parameters at the end from copies, which are yielded; the optimisers' states are not restored."""
+    copies = [p.detach().clone() for p in parameters]
     try:
-        yield here
+        yield copies
     finally:
         with torch.no_grad():
-            torch._foreach_copy_([*parameters], here)
+            torch._foreach_copy_([*parameters], copies)
 
 
 @torch.no_grad()
 def stretch(parameters: Sequence[Tensor], start: Sequence[Tensor], factor: float | Tensor) -> None:
-    """Move parameters to `factor` times their distance from where they started; 1 leaves every bit of them as it is."""
+    """Multiply the distance of parameters from their starting point by `factor`; 1 changes no bit of them."""
     shares: Any = [factor] * len(start) if isinstance(factor, Tensor) else factor
     torch._foreach_copy_([*parameters], torch._foreach_lerp([*start], [*parameters], shares))
 
 
 def rates(gan: GAN, rate: float | Tensor | None) -> tuple[float | Tensor, float | Tensor]:
-    """Return η of D and of G: a given rate, or the optimisers' own, each that of its first parameter group."""
+    """Return η of D and of G: the given rate, or the rate of each optimiser's first parameter group."""
     if rate is not None:
         return rate, rate
     return gan.optimizer_d.param_groups[0]["lr"], gan.optimizer_g.param_groups[0]["lr"]

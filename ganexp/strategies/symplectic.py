@@ -1,4 +1,4 @@
-"""Turn against the rotation of the game (Balduzzi et al. 2018)."""
+"""Symplectic gradient adjustment (Balduzzi et al. 2018)."""
 
 from collections.abc import Iterator
 from typing import Annotated, ClassVar
@@ -17,7 +17,7 @@ EPSILON = 0.1
 
 
 class Symplectic(Simultaneous):
-    """Move along v + λ Aᵀv, A = ½(J − Jᵀ): symplectic gradient adjustment (algorithm 1). Trace: `z G r f DG+`.
+    """Move along v + λ Aᵀv with A = ½(J − Jᵀ), the antisymmetric part of v's Jacobian (algorithm 1). Trace: `z G r f DG+`.
 
     If aligned, λ takes the sign of ⟨v, Jᵀv⟩⟨Aᵀv, Jᵀv⟩/n + ε for n weights, so that the adjustment attracts to stable points and
     repels from unstable ones; the authors' code divides by the number of tensors instead. This is `joint` for λ = 0, and so
@@ -25,7 +25,7 @@ class Symplectic(Simultaneous):
 
     Args:
         strength: λ.
-        align: Whether λ takes that sign.
+        align: Whether λ takes this sign.
     """
 
     differentiates_gradients = True
@@ -46,6 +46,6 @@ class Symplectic(Simultaneous):
         transposed, along = field.both(v)
         adjustment = torch._foreach_mul(torch._foreach_sub(transposed, along), 0.5)
         if self.align:
-            alignment = dot(v, transposed) * dot(adjustment, transposed) / sum(one.numel() for one in v)
+            alignment = dot(v, transposed) * dot(adjustment, transposed) / sum(block.numel() for block in v)
             adjustment = torch._foreach_mul(adjustment, torch.sign(alignment + EPSILON))
         gan.update_both(d, g, field.gradients(added(v, adjustment, self.strength)))

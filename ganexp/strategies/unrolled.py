@@ -1,4 +1,4 @@
-"""G against the discriminator of tomorrow (Metz et al. 2017)."""
+"""Unrolled GAN: G is trained against D after k simulated steps (Metz et al. 2017)."""
 
 from collections.abc import Callable, Iterator
 from typing import Annotated, ClassVar
@@ -48,12 +48,12 @@ class Unrolled(Simultaneous):
         gan.update_both(gan.d_loss(x, fake.detach()), self.g_loss(gan, x, fake))
 
     def g_step(self, gan: GAN, reals: Iterator[Batch]) -> None:
-        """Update G alone; the inner steps of D need a real batch, whatever the loss."""
+        """Update G alone; D's inner steps need a real batch with any loss."""
         x, fake = next(reals), gan.generate(gan.sample())
         gan.update_g(self.g_loss(gan, x, fake))
 
     def g_loss(self, gan: GAN, x: Batch, fake: Batch) -> Objective:
-        """Form G's objective against the discriminator that the inner steps lead to."""
+        """Form G's objective against D after the inner steps."""
         with gan.phase("g"):
             ahead = unroll(gan.discriminator, lambda d: _d_loss(gan, d, x, fake), k=self.k, rate=self.rate)
             real_scores = gan.score(x, ahead) if gan.loss.g_needs_real else None
@@ -64,7 +64,7 @@ class Unrolled(Simultaneous):
 
 
 def _d_loss(gan: GAN, discriminator: Discriminator, x: Batch, fake: Batch) -> Tensor:
-    """Form D's loss for another discriminator, penalty included, with G's graph in it."""
+    """Form D's loss, with its penalty, for another discriminator; it keeps G's graph."""
     x = gan.shown_as_real(x, fake)
     real_scores, fake_scores = gan.score(x, discriminator), gan.score(fake, discriminator)
     loss = gan.loss.d_loss(real_scores, fake_scores)
@@ -73,13 +73,13 @@ def _d_loss(gan: GAN, discriminator: Discriminator, x: Batch, fake: Batch) -> Te
 
 
 class Ahead:
-    """A discriminator with other weights, as a function from images to scores; the discriminator itself stays as it is.
+    """A discriminator with other weights, as a function from images to scores; the module itself does not change.
 
     Args:
         discriminator: The module.
-        tensors: The tensors to use instead, by the name of each place in it that holds one.
-        matrices: The weights likewise, where spectral norm's power iterations are to be differentiated. Torch's own are not,
-            so that the slope of what a later pass computes would lack what comes from the vectors.
+        tensors: The tensors to use instead of its own, by the name of each parameter and buffer.
+        matrices: The weights likewise, if spectral norm's power iterations are to be differentiated. Torch does not
+            differentiate them, so that gradients of later passes would lack the part that flows through the singular vectors.
     """
 
     def __init__(
@@ -113,14 +113,14 @@ class Ahead:
                 yield norm
 
     def read(self, what: Callable[[nn.Module], list[Tensor]]) -> list[Tensor]:
-        """Return what a function reads in the module while it has the other weights."""
+        """Apply a function to the module with the other weights, and return its result."""
         tensors = {f"network.{name}": tensor for name, tensor in self.tensors.items()}
-        read: list[Tensor] = functional_call(_Reader(self.discriminator, what), tensors, (), tie_weights=False)
-        return read
+        result: list[Tensor] = functional_call(_Reader(self.discriminator, what), tensors, (), tie_weights=False)
+        return result
 
 
 class _Reader(nn.Module):
-    """A module whose forward pass reads something in another module."""
+    """A module whose forward pass applies a function to another module."""
 
     def __init__(self, network: nn.Module, what: Callable[[nn.Module], list[Tensor]]) -> None:
         super().__init__()
@@ -134,58 +134,55 @@ class _Reader(nn.Module):
 def unroll(
     discriminator: nn.Module, objective: Callable[[Discriminator], Tensor], *, k: int, rate: float | Tensor
 ) -> Discriminator:
-    """Return the discriminator that `k` plain gradient steps of size `rate` lead to, as a function (equations 7, 8).
+    """Return the discriminator after `k` plain gradient steps of size `rate`, as a function (equations 7, 8).
 
-    It maps images to scores, and can be differentiated through.
-
-    The discriminator itself is left as it is, its buffers included. Departure: constraints on D's weights, such as
-    clipping, are not applied to the steps, since that would cut the gradient.
+    It maps images to scores, and can be differentiated through. The module itself and its buffers do not change. Departure:
+    constraints on D's weights, such as clipping, are not applied to the steps, since that would cut the gradient.
 
     Args:
-        discriminator: Where the steps begin; frozen parameters stay, and so do those that no score depends on.
-        objective: D's loss, as a function of any discriminator.
-        k: How many steps.
+        discriminator: The module before the steps; frozen parameters, and those that no score depends on, do not move.
+        objective: D's loss, as a function of a discriminator.
+        k: The number of steps.
         rate: Their size.
     """
     slots, buffers = _slots(discriminator, "_parameters"), _slots(discriminator, "_buffers")
-    weights = {p: p for p in slots.values() if p.requires_grad}  # keyed by the parameter that each began as
+    weights = {p: p for p in slots.values() if p.requires_grad}  # by the parameter that each starts from
     buffers = {name: buffer.clone() for name, buffer in buffers.items()}
 
     def named(moved: dict[Tensor, Tensor]) -> dict[str, Tensor]:
         return {name: _laid_out(moved.get(p, p)) for name, p in slots.items()}
 
     for _ in range(k):
-        seen = {p: w.view_as(w) for p, w in weights.items()}  # to D's update, singular vectors of w are constants
-        ahead = Ahead(discriminator, named(seen) | buffers, matrices=named(weights))
-        gradients = torch.autograd.grad(objective(ahead), list(seen.values()), create_graph=True, allow_unused=True)
+        views = {p: w.view_as(w) for p, w in weights.items()}  # singular vectors of w are constants in D's update
+        ahead = Ahead(discriminator, named(views) | buffers, matrices=named(weights))
+        gradients = torch.autograd.grad(objective(ahead), list(views.values()), create_graph=True, allow_unused=True)
         weights = {p: w if g is None else w - rate * g for (p, w), g in zip(weights.items(), gradients, strict=True)}
         buffers = {name: ahead.tensors[name] for name in buffers}
     return Ahead(discriminator, named(weights) | buffers, matrices=named(weights))
 
 
 def _laid_out(weight: Tensor) -> Tensor:
-    """Return a weight in the layout in which torch can differentiate its convolution again.
+    """Return a weight in a layout in which torch can differentiate its convolution twice.
 
-    In float64 on a CPU torch refuses channels_last there: "slow_conv2d: grad_weight must be contiguous".
+    In float64 on a CPU, torch refuses channels_last: "slow_conv2d: grad_weight must be contiguous".
     """
     return weight.contiguous() if weight.dtype == torch.float64 else weight
 
 
 def apart(discriminator: nn.Module) -> Ahead:
-    """Return a function from images to scores that stays what the discriminator is now, whatever becomes of it.
+    """Return a copy of a discriminator as a function from images to scores, which later updates do not change.
 
-    No gradient reaches its parameters, and its buffers stay as they are; it can be differentiated with respect to images, even
-    after the discriminator has moved.
+    It can be differentiated with respect to images, even after the discriminator has moved, but not with respect to weights.
     """
-    kept = _slots(discriminator, "_parameters") | _slots(discriminator, "_buffers")
-    return Ahead(discriminator, {name: tensor.detach().clone() for name, tensor in kept.items()})
+    tensors = _slots(discriminator, "_parameters") | _slots(discriminator, "_buffers")
+    return Ahead(discriminator, {name: tensor.detach().clone() for name, tensor in tensors.items()})
 
 
 def _slots(network: nn.Module, kind: str) -> dict[str, Tensor]:
-    """Return every place that holds a tensor, once: modules may be registered twice, and parameters shared by modules.
+    """Return the parameters or buffers of a network by name, those of a module that is registered twice under one name.
 
-    Given both names of a module that is registered twice, `functional_call` would swap its weights twice, and at the end put
-    back those that the second swap had found.
+    Given both names of such a module, `functional_call` would swap its weights twice, and at the end restore those of the
+    first swap.
     """
     modules = network.named_modules()  # each module once
     held = ((f"{prefix}.{name}" if prefix else name, t) for prefix, m in modules for name, t in getattr(m, kind).items())

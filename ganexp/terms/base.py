@@ -31,11 +31,7 @@ class Generated:
 
     @property
     def target(self) -> Tensor:
-        """What the samples should be, `(B, …)`.
-
-        Raises:
-            ValueError: That is not known.
-        """
+        """What the samples should be, `(B, …)`."""
         if self.fake.target is None:
             raise ValueError("a term compares samples with their targets, and these have none: give paired data with sources")
         return self.fake.target

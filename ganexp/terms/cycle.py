@@ -63,11 +63,7 @@ class Identity(_TwoWay):
 
 
 def source_of(made: Generated) -> Tensor:
-    """Return the stacks that samples are made from, `(B, 2C, …)`.
-
-    Raises:
-        ValueError: The samples have no sources.
-    """
+    """Return the stacks that samples are made from, `(B, 2C, …)`."""
     if made.fake.source is None:
         raise ValueError("a term translates sources, and these samples have none: give data with sources")
     return made.fake.source

@@ -1,4 +1,4 @@
-"""Wrappers: each is a strategy around a strategy, and the contract is in `base.py`."""
+"""Wrappers: each is a strategy around a strategy; the contract is in `base.py`."""
 
 from ganexp.wrappers.anchoring import Anchoring
 from ganexp.wrappers.base import Wrapper

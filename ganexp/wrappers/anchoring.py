@@ -1,4 +1,4 @@
-"""A wrapper that at every step draws both networks back towards where they began, less and less."""
+"""A wrapper that pulls both networks back towards their initial weights at every step, with a decreasing weight."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -17,10 +17,10 @@ class Anchoring(Remembering):
 
     Around `extragradient`, whose two steps both begin at z, this is the extra anchored gradient algorithm of Yoon & Ryu 2021 at
     a constant rate, which on convex-concave games converges in O(1/k). Where a network makes several steps in an iteration,
-    each of them is drawn back. The optimisers' states are left alone.
+    each of them is pulled back. The optimisers' states do not change.
 
     Args:
-        strategy: What runs inside.
+        strategy: The strategy inside.
     """
 
     moves_weights = True
@@ -52,14 +52,14 @@ class Anchoring(Remembering):
         share: Tensor,
         along: Gradients,
     ) -> Gradients:
-        """Draw a network back, and then let it step along gradients that were taken before."""
+        """Pull a network back, and then let it step along gradients that were taken before."""
         torch._foreach_lerp_([*network.parameters()], start, [share] * len(start))
         return step(along)
 
     def remembered(self) -> dict[str, Any]:
-        count = 0 if self.iterations.is_meta else int(self.iterations)  # a dry iteration counts nothing
+        count = 0 if self.iterations.is_meta else int(self.iterations)  # a dry iteration does not count
         return {"iterations": count, "start": self.start}
 
     def remember(self, state: dict[str, Any]) -> None:
         self.iterations.fill_(state["iterations"])
-        self.start = [one.clone() for one in state["start"]]
+        self.start = [tensor.clone() for tensor in state["start"]]

@@ -1,4 +1,4 @@
-"""What goes around a strategy, and the view of the game that it hands to the strategy inside."""
+"""The contract of wrappers, and the view of the GAN that they pass to the strategy inside."""
 
 import copy
 import itertools
@@ -19,18 +19,14 @@ from ganexp.strategies.steps import d_step
 
 View = TypeVar("View")
 
-
 REPLACED = ("sample", "sample_for_g", "shown_to_d", "loss", "move_d", "move_g")
-"""What a view of a game replaces."""
+"""The attributes and verbs of a game that a view may replace."""
 
 
 def seen(part: View, **instead: Any) -> View:
-    """Return a view of a game, or of a loss, in which some attributes or verbs are replaced; all its state is shared.
+    """Return a view of a game, or of a loss, in which some attributes or verbs are replaced; all of its state is shared.
 
-    Views of views combine in any order, as long as what replaces a verb calls no other verb that may be replaced too.
-
-    Raises:
-        ValueError: Something of a game besides `REPLACED` would be replaced.
+    Views of views can be combined in any order if a replacement calls no other verb in `REPLACED`.
     """
     if isinstance(part, Game) and (others := instead.keys() - {*REPLACED}):
         raise ValueError(f"a view of a game replaces {', '.join(REPLACED)} alone, and not {', '.join(sorted(others))}")
@@ -40,7 +36,7 @@ def seen(part: View, **instead: Any) -> View:
 
 
 def handed_on(gan: GAN, batch: Batch, reals: Iterator[Batch]) -> Iterator[Batch]:
-    """Return a real batch that a wrapper has drawn for itself, and then the others; its sources are sampled along with it."""
+    """Yield a real batch that a wrapper has drawn for itself, and then the others; its sources can be sampled again with it."""
 
     def again() -> Iterator[Batch]:
         gan.put_back()
@@ -50,16 +46,16 @@ def handed_on(gan: GAN, batch: Batch, reals: Iterator[Batch]) -> Iterator[Batch]
 
 
 class Wrapper(Strategy):
-    """A strategy around a strategy. What it does not define itself, such as what it refuses, the strategy inside does.
+    """A strategy around a strategy. Methods that it does not override are those of the strategy inside.
 
-    A subclass runs the strategy inside by `super().__call__`, which also handles an outer wrapper that lets a network rest.
+    A subclass runs the strategy inside by `super().__call__`, which also handles d_steps=0 or g_steps=0 from an outer wrapper.
 
     Args:
-        strategy: What runs inside.
+        strategy: The strategy inside.
     """
 
     in_turns = True
-    """Whether `turn` says all that its own iterations depend on, besides tensors."""
+    """Whether its iterations depend on nothing but tensors and `turn`."""
 
     def __init__(self, strategy: Callable[..., None]) -> None:
         self.strategy = as_strategy(strategy)
@@ -71,13 +67,13 @@ class Wrapper(Strategy):
 
     def check(self, run: Facts) -> None:
         """Refuse a run that the wrapper itself does not fit, or warn of one in which it changes nothing."""
-        Part.check(self, run)  # what a strategy checks, the strategy inside does
+        Part.check(self, run)  # the strategy inside makes the checks of a strategy
 
     def __call__(self, gan: GAN, reals: Iterator[Batch], *, d_steps: int, g_steps: int) -> None:
         """Run one iteration of the strategy inside.
 
-        With `d_steps=0` D rests: wrappers inside run as usual, and updates of G alone replace the innermost strategy, by the
-        objective that this strategy has for G. With `g_steps=0` G rests, and updates of D alone replace it.
+        With `d_steps=0`, wrappers inside run as usual, and the innermost strategy is replaced by updates of G alone, by its own
+        objective for G. With `g_steps=0`, it is replaced by updates of D alone.
         """
         if (d_steps and g_steps) or isinstance(self.strategy, Wrapper):
             self.strategy(gan, reals, d_steps=d_steps, g_steps=g_steps)
@@ -129,7 +125,7 @@ class Remembering(Wrapper):
         raise NotImplementedError
 
     def remember(self, state: dict[str, Any]) -> None:
-        """Take over the state of the wrapper itself."""
+        """Restore the state of the wrapper itself."""
         raise NotImplementedError
 
     def state_dict(self) -> dict[str, Any]:
@@ -142,3 +138,20 @@ class Remembering(Wrapper):
 
     def __str__(self) -> str:
         return type(self).__name__
+
+
+class Counting(Remembering):
+    """A wrapper that counts its iterations in `passed["iterations"]`."""
+
+    def __init__(self, strategy: Callable[..., None]) -> None:
+        super().__init__(strategy)
+        self.passed = Counter(iterations=0)
+
+    def counters(self) -> list[Counter[str]]:
+        return [self.passed, *super().counters()]
+
+    def remembered(self) -> dict[str, Any]:
+        return {**self.passed}
+
+    def remember(self, state: dict[str, Any]) -> None:
+        self.passed["iterations"] = state["iterations"]

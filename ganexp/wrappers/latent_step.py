@@ -1,4 +1,4 @@
-"""A wrapper that moves latents towards what D takes for real, before both networks learn from them."""
+"""A wrapper that moves latents by a gradient step on D's score before both networks learn from them."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -21,18 +21,18 @@ class LatentStep(Wrapper):
     """z ← z + α ∂f/∂z with f = D(G(z)), wherever latents are drawn (Wu et al. 2019, LOGAN, equations 8 and 12).
 
     f is the score of each sample, or of its pack, augmented like everything that D scores; its sign is flipped where a low
-    score means real. Latents that are uniform on (-1, 1) are clipped to that range, as the paper's are. D stays as it is,
-    its buffers included; G's batch norm sees one more batch.
+    score means real. Latents that are uniform on (-1, 1) are clipped to that range, as in the paper. D and its buffers do not
+    change; G's batch norm sees one more batch.
 
     Departures: D's gradient never passes through the step, so that strategies that are equal without the wrapper are equal
     with it, and the length of the step is not penalised.
 
     Args:
-        strategy: What runs inside.
-        alpha: Size of the step; 0 is the strategy inside, as it is.
-        natural: Take each latent's natural gradient, g/(‖g‖² + β), in place of g = ∂f/∂z.
+        strategy: The strategy inside.
+        alpha: Size of the step; with 0, the wrapper does nothing.
+        natural: Whether to take each latent's natural gradient, g/(‖g‖² + β), instead of g = ∂f/∂z.
         beta: Its damping β.
-        through: Let G's gradient pass through the step, as the paper does; this takes a gradient of a gradient.
+        through: Whether G's gradient passes through the step, as in the paper; this takes a gradient of a gradient.
     """
 
     needs = ("scores", "discriminator", "latents")

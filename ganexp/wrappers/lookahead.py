@@ -1,6 +1,5 @@
-"""A wrapper that pulls both networks back towards where they were, around any strategy."""
+"""Lookahead: a wrapper that averages both networks with slow copies of their weights every k iterations."""
 
-from collections import Counter
 from collections.abc import Callable, Hashable, Iterator
 from typing import Annotated, Any, ClassVar
 
@@ -11,20 +10,20 @@ from torch import Tensor
 from ganexp.batch import Batch
 from ganexp.gan import GAN
 from ganexp.ranges import checked
-from ganexp.wrappers.base import Remembering
+from ganexp.wrappers.base import Counting
 
 
-class Lookahead(Remembering):
+class Lookahead(Counting):
     """Lookahead-minmax (Chavdarova et al. 2021, algorithm 1), as a strategy around a strategy.
 
-    Every `every` iterations *both* networks move to slow + alpha · (fast − slow), and the slow copies follow them there.
-    The optimisers' states are left alone. One around another is the nested lookahead of the paper: after a pull of
-    the outer one, the next round of the inner one begins where that pull has left the networks.
+    Every `every` iterations *both* networks move to slow + alpha · (fast − slow), and the slow copies are set to the result.
+    The optimisers' states do not change. One around another is the nested lookahead of the paper: after an average of the
+    outer one, the next round of the inner one begins at that average.
 
     Args:
-        strategy: What runs in between.
-        every: Iterations between two pulls.
-        alpha: How much of the way is kept.
+        strategy: The strategy inside.
+        every: Iterations between two averages.
+        alpha: Weight of the fast weights.
     """
 
     moves_weights = True
@@ -43,7 +42,6 @@ class Lookahead(Remembering):
         super().__init__(strategy)
         self.every = every
         self.alpha: float | Tensor = alpha
-        self.passed = Counter(iterations=0)
         self.slow: list[Tensor] = []
 
     @torch.no_grad()
@@ -77,11 +75,9 @@ class Lookahead(Remembering):
     def turn(self, d_steps: int, g_steps: int) -> Hashable:
         return self._place(), super().turn(d_steps, g_steps)
 
-    def counters(self) -> list[Counter[str]]:
-        return [self.passed, *super().counters()]
-
     def remembered(self) -> dict[str, Any]:
-        return {**self.passed, "slow": self.slow}
+        return {**super().remembered(), "slow": self.slow}
 
     def remember(self, state: dict[str, Any]) -> None:
-        self.passed["iterations"], self.slow = state["iterations"], [copied.clone() for copied in state["slow"]]
+        super().remember(state)
+        self.slow = [tensor.clone() for tensor in state["slow"]]

@@ -1,4 +1,4 @@
-"""A wrapper in which one network moves at a time: the one whose loss has changed more."""
+"""A wrapper that updates one network per iteration, the one whose loss has changed more."""
 
 from collections.abc import Callable, Iterator
 from typing import Annotated, Any
@@ -15,20 +15,20 @@ from ganexp.wrappers.base import Remembering, handed_on
 class LossChange(Remembering):
     """D moves if |ΔL_D / L_D| > λ · |ΔL_G / L_G|, else G (Ouyang & Agam 2021); Δ is the change since the iteration before.
 
-    Both losses are formed on one batch before the step, without penalties and terms. D's `d_steps` updates draw batches of
-    their own, but the first takes the real samples of that batch; G's `g_steps` updates are by the objective of the strategy
-    inside. In the first iteration, which has none before it, both networks move as the strategy inside moves them.
+    Both losses are computed on one batch before the update, without penalties and terms. D's `d_steps` updates draw batches of
+    their own, but the first takes the real samples of that batch; G's `g_steps` updates use the objective of the strategy
+    inside. In the first iteration, the strategy inside moves both networks.
 
-    The losses are those of the game that this wrapper is given. Around `TopK` and `LatentStep` they are those of all fakes,
-    from latents as they are drawn. Inside `TopK`, L_G is that of the best-scored fakes; inside `LatentStep`, the fakes of both
-    losses are made from latents that have moved.
+    The losses are those of the view of the GAN that this wrapper is given. Around `TopK` and `LatentStep`, they are those of
+    all fakes and of latents as they are drawn. Inside `TopK`, L_G is that of the best-scored fakes; inside `LatentStep`, both
+    are those of fakes from moved latents.
 
-    Each iteration reads two numbers from the device, and waits for them; forming them takes a pass of G and two of D without a
-    graph. Departures: the losses are formed on other fakes than the updates, so that any strategy fits; losses are multiplied
-    and not divided, so that a loss of 0 is no error.
+    Each iteration reads two numbers from the device and waits for them; they take a pass of G and two of D without a graph.
+    Departures: the losses are computed on other fakes than the updates, so that any strategy fits; the inequality is multiplied
+    by the losses, so that a loss of 0 is no error.
 
     Args:
-        strategy: What runs inside.
+        strategy: The strategy inside.
         factor: λ; the authors compare several. Above 1, G moves more often.
     """
 
@@ -40,12 +40,12 @@ class LossChange(Remembering):
         super().__init__(strategy)
         self.factor = factor
         self.losses: list[float] = []
-        """L_D and L_G of the iteration before."""
+        """L_D and L_G of the previous iteration."""
 
     def __call__(self, gan: GAN, reals: Iterator[Batch], *, d_steps: int, g_steps: int) -> None:
         first = next(reals)
         reals, before = handed_on(gan, first, reals), self.losses
-        losses = formed(gan, first)
+        losses = losses_of(gan, first)
         if not losses.is_meta:
             self.losses = losses.tolist()
         if before and d_steps and g_steps:
@@ -61,13 +61,13 @@ class LossChange(Remembering):
 
 
 @torch.no_grad()
-def formed(gan: GAN, x: Batch) -> torch.Tensor:
+def losses_of(gan: GAN, x: Batch) -> torch.Tensor:
     """Return L_D and L_G on a real batch and new fakes, `(2,)`, without penalties."""
     real, fake = gan.score_real(x), gan.score_fake(gan.generate(gan.sample()))
     return torch.stack([gan.loss.d_loss(real, fake), gan.loss.g_loss(real, fake)]).double()
 
 
 def d_should_move(before: list[float], now: list[float], factor: float) -> bool:
-    """Return whether D's loss has changed by more than `factor` times as much as G's, both relative to what they were."""
+    """Return whether D's loss has changed by more than `factor` times as much as G's, each relative to its previous value."""
     (d_before, g_before), (d_now, g_now) = before, now
     return abs(d_now - d_before) * abs(g_before) > factor * abs(g_now - g_before) * abs(d_before)

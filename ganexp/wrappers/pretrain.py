@@ -1,7 +1,7 @@
-"""A wrapper in which the networks begin one after the other: G on its terms, D by its loss, and only then both."""
+"""A wrapper that trains G alone on its terms first, then D beside it or alone, and then both."""
 
 from collections.abc import Callable, Iterator
-from typing import Annotated, Any
+from typing import Annotated
 
 from annotated_types import Ge
 
@@ -9,19 +9,19 @@ from ganexp.batch import Batch
 from ganexp.facts import Facts, Misfit
 from ganexp.gan import GAN
 from ganexp.ranges import checked
-from ganexp.wrappers.base import Remembering
+from ganexp.wrappers.base import Counting
 
 
-class Pretrain(Remembering):
+class Pretrain(Counting):
     """For `g` iterations G alone learns from its terms, for `beside` more D learns beside it, and for `d` more D alone.
 
-    Then the strategy inside runs. Until D's loss counts for G, D is not asked: terms that look at D are left out. D's optimiser
-    begins when D does. Codes that
-    multiply both losses by 0 in the meantime step D's optimiser on zeros, so that Adam's first real step is several times one
-    from rest. A long `g` is how super-resolution begins (Ledig et al. 2017), a `d` how a discriminator gets a head start.
+    Then the strategy inside runs. Until then D is not used for G: terms that look at D are left out. While G is alone, D's
+    optimiser makes no steps. Code that multiplies D's loss by 0 in the meantime makes steps on zero gradients, so that Adam's
+    first real step is several times larger. A long `g` is usual in super-resolution (Ledig et al. 2017); a `d` gives D a head
+    start.
 
     Args:
-        strategy: What runs inside.
+        strategy: The strategy inside.
         g: Iterations of G alone.
         d: Iterations of D alone, the last ones before both are trained.
         beside: Iterations, after those of G alone, in which D learns too, and G still from its terms (as in RAE, Zheng et al.
@@ -41,7 +41,6 @@ class Pretrain(Remembering):
     ) -> None:
         super().__init__(strategy)
         self.g, self.d, self.beside = g, d, beside
-        self.iterations = 0
 
     def check(self, run: Facts) -> None:
         by_terms = "g" if self.g else "beside" if self.beside else ""
@@ -57,20 +56,15 @@ class Pretrain(Remembering):
             )
 
     def __call__(self, gan: GAN, reals: Iterator[Batch], *, d_steps: int, g_steps: int) -> None:
-        if self.iterations < self.g + self.beside:
-            if self.iterations >= self.g:
+        iteration = self.passed["iterations"]
+        if iteration < self.g + self.beside:
+            if iteration >= self.g:
                 super().__call__(gan, reals, d_steps=d_steps, g_steps=0)
             for _ in range(g_steps):
                 next(reals)
                 gan.update_g_by_terms(gan.generate(gan.sample_for_g()))
-        elif self.iterations < self.g + self.beside + self.d:
+        elif iteration < self.g + self.beside + self.d:
             super().__call__(gan, reals, d_steps=d_steps, g_steps=0)
         else:
             super().__call__(gan, reals, d_steps=d_steps, g_steps=g_steps)
-        self.iterations += 1
-
-    def remembered(self) -> dict[str, Any]:
-        return {"iterations": self.iterations}
-
-    def remember(self, state: dict[str, Any]) -> None:
-        self.iterations = state["iterations"]
+        self.passed["iterations"] += 1

@@ -1,4 +1,4 @@
-"""A wrapper that shows D fakes of earlier iterations beside those at hand."""
+"""A wrapper that shows D fakes of earlier iterations besides the current ones."""
 
 import math
 from collections import Counter
@@ -20,22 +20,19 @@ from ganexp.wrappers.base import Remembering, seen
 
 
 class Replay(Remembering):
-    """D's objective, penalty included, is formed on fakes of which a share are earlier ones (Shrivastava et al. 2017).
+    """A share of the fakes in D's objective and penalty are taken from earlier iterations (Shrivastava et al. 2017).
 
-    As in section 2.3, the earlier fakes come from distinct random places of a buffer, with the labels that they were generated
-    under. The current fakes that they replace go into the buffer, at random places too. Until the buffer is full, all fakes go
-    into it, and D sees the current ones. G's objective always sees the current fakes; where it would share D's scores of them,
-    they are scored again for it. Random places have a stream of their own. With several processes, each has the buffer of all.
+    As in section 2.3, they come from distinct random places of a buffer, with the labels that they were generated under. The
+    current fakes that they replace go into the buffer at random places. Until the buffer is full, all fakes go into it, and D
+    sees the current ones. G's objective always uses the current fakes; if it shares D's scores of them, they are scored again.
+    Random places have a stream of their own. With several processes, each holds the whole buffer.
 
-    Departures: the share is the paper's ½ only by default, and what goes into the buffer has not been shown to D before.
+    Departures: the share is the paper's ½ only by default, and D has not seen the fakes that go into the buffer.
 
     Args:
-        strategy: What runs inside; not one whose G learns through D's objective.
-        size: How many fakes the buffer holds; with packing, how many packs.
-        share: Share of D's fakes that come from the buffer, rounded; 0 is the strategy inside, as it is.
-
-    Raises:
-        Misfit: The strategy needs G's graph of all of D's fakes.
+        strategy: The strategy inside; one whose G learns through D's objective is refused.
+        size: Number of fakes in the buffer; with packing, of packs.
+        share: Share of D's fakes that come from the buffer, rounded; with 0, the wrapper does nothing.
     """
 
     in_turns = True
@@ -89,33 +86,29 @@ class Replay(Remembering):
 
     @torch.no_grad()
     def mixed(self, gan: GAN, fake: Batch) -> Batch:
-        """Return what D sees in place of its fakes, and keep some of these.
-
-        Raises:
-            ValueError: The buffer is smaller than what is drawn from it at once.
-        """
+        """Return the fakes that D is shown, and put some of the current ones into the buffer."""
         fake = Batch.of(fake)
-        new = [gan.processes.gather(one.detach()) for one in (fake.values, *fake.conditions)]
+        new = [gan.processes.gather(tensor.detach()) for tensor in (fake.values, *fake.conditions)]
         batch_size = len(new[0])
         others = round(self.share * batch_size)
         if others > self.size:
             raise ValueError(f"size={self.size} is less than the {others} fakes of a batch that come from the buffer")
         if not self.kept:
-            self.kept = [one.new_zeros(self.size, *one.shape[1:]) for one in new]
-        if [one.shape for one in self.kept] != [(self.size, *one.shape[1:]) for one in new]:
+            self.kept = [tensor.new_zeros(self.size, *tensor.shape[1:]) for tensor in new]
+        if [tensor.shape for tensor in self.kept] != [(self.size, *tensor.shape[1:]) for tensor in new]:
             raise ValueError("the buffer of replay does not hold samples like those of the generator, or not size of them")
         filled = min(self.size, self.passed["draws"] * batch_size)
         rng = self._drawing(gan.seed, new[0].device)
         self._batch_size = batch_size
         self.passed["draws"] += 1
         if filled < self.size:
-            for kept, one in zip(self.kept, new, strict=True):
-                kept[filled : filled + batch_size].copy_(one[: self.size - filled])
-            return replace(fake, source=None, target=None)  # as later: the buffer does not keep what its fakes were made from
+            for kept, tensor in zip(self.kept, new, strict=True):
+                kept[filled : filled + batch_size].copy_(tensor[: self.size - filled])
+            return replace(fake, source=None, target=None)  # as later, since the buffer does not keep them
         taken, replaced = (_places(others, new[0].new_empty(self.size), rng) for _ in range(2))
-        shown = [torch.cat([one[: batch_size - others], kept[taken]]) for kept, one in zip(self.kept, new, strict=True)]
-        for kept, one in zip(self.kept, new, strict=True):
-            kept.index_copy_(0, replaced, one[batch_size - others :])
+        shown = [torch.cat([tensor[: batch_size - others], kept[taken]]) for kept, tensor in zip(self.kept, new, strict=True)]
+        for kept, tensor in zip(self.kept, new, strict=True):
+            kept.index_copy_(0, replaced, tensor[batch_size - others :])
         return gan.processes.own(Batch(shown[0], tuple(shown[1:])))
 
     def _drawing(self, seed: int, device: torch.device) -> torch.Generator:
@@ -142,7 +135,7 @@ class Replay(Remembering):
         return [*self._streams, *super().streams()]
 
     def turn(self, d_steps: int, g_steps: int) -> Hashable:
-        """Tell apart the iterations in which the buffer is being filled, which have places of their own in it."""
+        """Return a turn of its own for each iteration that fills the buffer, since each writes to other places of it."""
         draws = self.passed["draws"]
         is_full = self._batch_size and draws * self._batch_size >= self.size
         return (None if is_full or not self.share else draws), super().turn(d_steps, g_steps)
@@ -154,10 +147,10 @@ class Replay(Remembering):
         return {**self.passed, "kept": self.kept}
 
     def remember(self, state: dict[str, Any]) -> None:
-        self.passed["draws"], self.kept = state["draws"], [one.clone() for one in state["kept"]]
+        self.passed["draws"], self.kept = state["draws"], [tensor.clone() for tensor in state["kept"]]
         self._streams, self._seeded = [], []
 
 
 def _places(count: int, buffer: Tensor, rng: torch.Generator) -> Tensor:
-    """Return `count` distinct random indices into something as long as `buffer`, which is overwritten by random numbers."""
+    """Return `count` distinct random indices below the length of `buffer`, which is overwritten by random numbers."""
     return buffer.uniform_(generator=rng).topk(count).indices

@@ -1,7 +1,7 @@
-"""A wrapper in which one network rests in random iterations."""
+"""A wrapper that leaves out one network's updates in random iterations."""
 
 from collections.abc import Callable, Iterator
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import torch
 from annotated_types import Ge, Lt
@@ -10,20 +10,21 @@ from ganexp.batch import Batch
 from ganexp.gan import GAN
 from ganexp.ranges import checked
 from ganexp.streams import stream
-from ganexp.wrappers.base import Remembering
+from ganexp.wrappers.base import Counting
 
 
-class Skip(Remembering):
-    """D, or G, rests in an iteration with a probability (Défossez et al. 2022, EnCodec; ESPnet's GAN trainer).
+class Skip(Counting):
+    """D, or G, is not updated in an iteration with a probability (Défossez et al. 2022, EnCodec; ESPnet's GAN trainer).
 
-    Each iteration's number decides by a stream of its own, alike in all processes. The other network moves by the objective of
-    the strategy inside, with the wrappers inside. The first iteration has both. Departure: the projects decide for each batch,
-    and here an iteration may have several (`d_steps`). For a D that rests while its accuracy is high, see `Balanced`.
+    The draw depends on the seed and the iteration alone, and is the same in all processes. The other network moves by the
+    objective of the strategy inside, with the wrappers inside. In the first iteration both networks move. Departure: these
+    projects decide for each batch, and here an iteration may have several (`d_steps`). `Balanced` lets D rest while its
+    accuracy is high.
 
     Args:
-        strategy: What runs inside.
-        probability: With which the network rests.
-        of: Which network.
+        strategy: The strategy inside.
+        probability: Probability that the network is not updated.
+        of: The network.
     """
 
     constant_steps = False
@@ -35,19 +36,12 @@ class Skip(Remembering):
         super().__init__(strategy)
         self.probability = probability
         self.of = of
-        self.iterations = 0
 
     def __call__(self, gan: GAN, reals: Iterator[Batch], *, d_steps: int, g_steps: int) -> None:
-        """Run one iteration; where an outer wrapper lets the other network rest, this one moves."""
-        counts = {"d_steps": d_steps, "g_steps": g_steps}
-        drawn = torch.rand((), generator=stream(gan.seed, "skip", index=self.iterations)).item()
-        if self.iterations and d_steps and g_steps and drawn < self.probability:
+        """Run one iteration; if an outer wrapper leaves out the other network, this one moves."""
+        counts, iteration = {"d_steps": d_steps, "g_steps": g_steps}, self.passed["iterations"]
+        drawn = torch.rand((), generator=stream(gan.seed, "skip", index=iteration)).item()
+        if iteration and d_steps and g_steps and drawn < self.probability:
             counts[f"{self.of}_steps"] = 0
         super().__call__(gan, reals, **counts)
-        self.iterations += 1
-
-    def remembered(self) -> dict[str, Any]:
-        return {"iterations": self.iterations}
-
-    def remember(self, state: dict[str, Any]) -> None:
-        self.iterations = state["iterations"]
+        self.passed["iterations"] += 1

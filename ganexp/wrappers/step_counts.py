@@ -1,6 +1,5 @@
-"""Wrappers that say how many updates the networks make in an iteration."""
+"""Wrappers that set how many updates the networks make in an iteration."""
 
-from collections import Counter
 from collections.abc import Callable, Hashable, Iterator
 from typing import Annotated, Any, Literal
 
@@ -13,24 +12,23 @@ from ganexp.facts import Facts, Misfit
 from ganexp.gan import GAN
 from ganexp.losses import Loss
 from ganexp.ranges import checked
-from ganexp.wrappers.base import Remembering, handed_on
+from ganexp.wrappers.base import Counting, Remembering, handed_on
 
 Steps = Annotated[int, Ge(1), Le(10_000)]
 
 
-class WarmUp(Remembering):
+class WarmUp(Counting):
     """Many updates of one network in the first iterations, and in every n-th.
 
-    Arjovsky et al. 2017 do so in their own code, besides algorithm 1: 100 updates of D in iterations 0 to 24 and whenever 500
-    divides the iteration, so that the critic is near its optimum. Departure: there, an iteration with many updates ends early
-    where an epoch does.
+    Arjovsky et al. 2017 do so in their code, but not in algorithm 1: 100 updates of D in iterations 0 to 24 and in every 500th,
+    so that the critic is near its optimum. Departure: there, an iteration with many updates ends with the epoch.
 
     Args:
-        strategy: What runs inside.
-        first: How many iterations at the beginning have many updates.
-        every: After these, the iterations that it divides have many updates too; 0 for none. Iterations are counted from 0.
-        many: How many updates.
-        of: Which network makes them; the other one, and this one in other iterations, makes d_steps or g_steps.
+        strategy: The strategy inside.
+        first: Number of iterations at the beginning with many updates.
+        every: After these, every n-th iteration, counted from 0, has many updates too; 0 for none.
+        many: Number of updates.
+        of: The network that makes them; the other one, and this one in other iterations, makes d_steps or g_steps.
     """
 
     constant_steps = False
@@ -51,10 +49,9 @@ class WarmUp(Remembering):
         self.many = many
         self.of = of
         self.in_turns = many <= 200  # a CUDA graph of more would be too large
-        self.passed = Counter(iterations=0)
 
     def __call__(self, gan: GAN, reals: Iterator[Batch], *, d_steps: int, g_steps: int) -> None:
-        """Run one iteration, with many updates if they are due; a network that an outer wrapper lets rest stays at rest."""
+        """Run one iteration, with many updates if they are due and no outer wrapper leaves this network out."""
         counts = {"d_steps": d_steps, "g_steps": g_steps}
         if self._many_are_due() and counts[f"{self.of}_steps"]:
             counts[f"{self.of}_steps"] = self.many
@@ -68,29 +65,20 @@ class WarmUp(Remembering):
     def turn(self, d_steps: int, g_steps: int) -> Hashable:
         return self._many_are_due(), super().turn(d_steps, g_steps)
 
-    def counters(self) -> list[Counter[str]]:
-        return [self.passed, *super().counters()]
-
-    def remembered(self) -> dict[str, Any]:
-        return {**self.passed}
-
-    def remember(self, state: dict[str, Any]) -> None:
-        self.passed["iterations"] = state["iterations"]
-
 
 class Balanced(Remembering):
-    """D is updated only while its accuracy lies below a bound (common practice; no paper's).
+    """D is updated only while its accuracy is below a bound (common practice, without a paper).
 
-    Accuracy is the share of samples that D puts on the right side of the loss's boundary, real and generated ones together,
-    over the last iterations. Real samples are those of D's last update, generated ones those of G's. An iteration without D is
-    G's `g_steps` updates, with the wrappers inside; D then scores a real batch, but does not learn from it.
+    Accuracy is the share of real and generated samples on the right side of the loss's boundary over the last iterations. Real
+    samples are those of D's last update, generated ones those of G's. An iteration without D consists of G's `g_steps` updates,
+    with the wrappers inside; D then scores a real batch, but does not learn from it.
 
-    Each iteration reads one number from the device, and waits for it.
+    Each iteration reads one number from the device and waits for it.
 
     Args:
-        strategy: What runs inside.
-        bound: The accuracy from which on D rests; a D that guesses has ½.
-        window: How many iterations the accuracy is averaged over.
+        strategy: The strategy inside.
+        bound: The accuracy from which on D is not updated; a D that guesses has ½.
+        window: Number of iterations that the accuracy is averaged over.
     """
 
     constant_steps = False
@@ -108,7 +96,7 @@ class Balanced(Remembering):
         self.bound = bound
         self.window = window
         self.right: list[int] = []
-        """How many samples D has put on the right side in each of the last iterations."""
+        """The number of samples on the right side in each of the last iterations."""
 
     def check(self, run: Facts) -> None:
         if run.loss.boundary is None:
@@ -132,12 +120,12 @@ class Balanced(Remembering):
             self.right = [*self.right, int(on_right_side(gan.loss, real, fake))][-self.window :]
 
     def accuracy(self, gan: GAN) -> float:
-        """Return D's accuracy over the last iterations: a quotient of whole numbers, so that it can equal the bound."""
+        """Return D's accuracy over the last iterations, as a quotient of whole numbers, which can equal the bound."""
         scored = (gan.batch_size + gan.g_batch) // gan.pack
         return sum(self.right) / (scored * len(self.right)) if self.right else 0.0
 
     def rest(self, gan: GAN, reals: Iterator[Batch], g_steps: int) -> Tensor:
-        """Update G alone, and return D's scores of a real batch, the first that G's loss may compare with."""
+        """Update G alone, and return D's scores of a real batch, which is also the first that G's loss compares with."""
         first, moved = next(reals), gan.meter.updates["d"]
         with torch.no_grad():
             real = gan.score_real(first)
@@ -154,7 +142,7 @@ class Balanced(Remembering):
 
 
 def on_right_side(loss: Loss, real: Tensor, fake: Tensor) -> Tensor:
-    """Return how many samples, real and generated, lie on the right side of a loss's boundary, a scalar."""
+    """Return the number of real and generated samples on the right side of a loss's boundary, a scalar."""
     assert loss.boundary is not None
     above_real, above_fake = ((per_sample(scores) > loss.boundary).sum() for scores in (real, fake))
     right = above_real + len(fake) - above_fake

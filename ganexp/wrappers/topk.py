@@ -1,8 +1,7 @@
-"""A wrapper that lets G learn only from the fakes that D takes to be most real."""
+"""A wrapper in which G learns only from the fakes that D scores as most real."""
 
-from collections import Counter
 from collections.abc import Callable, Hashable, Iterator
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 from annotated_types import Ge, Gt, Le, Lt
 from torch import Tensor, nn
@@ -12,25 +11,25 @@ from ganexp.facts import Facts, Misfit
 from ganexp.gan import GAN
 from ganexp.losses import Loss
 from ganexp.ranges import checked
-from ganexp.wrappers.base import Remembering, seen
+from ganexp.wrappers.base import Counting, seen
 
 
-class TopK(Remembering):
+class TopK(Counting):
     """G's objective is formed on the k best-scored fakes of its batch (Sinha et al. 2020, section 3).
 
-    k = max(γⁿ, ν) · B, rounded, after n falls: as in the paper, from the whole batch down to the share ν. Real scores, where
-    G's loss compares with them, are those of the whole batch; a loss on pairs keeps the chosen fakes' partners. D's objective,
-    scores in the log and a loss's own state see all fakes. B counts the fakes, or packs of them, of all processes together.
-    Where D scores places, a fake's score is the mean over its own.
+    k = max(γⁿ, ν) · B, rounded, after n reductions: as in the paper, from the whole batch down to the share ν. A loss that
+    compares with real scores sees those of the whole batch; a loss on pairs keeps the partners of the chosen fakes. D's
+    objective, the logged scores and a loss's own state use all fakes. B is the number of fakes, or of packs, of all processes
+    together. If D scores places, a fake's score is the mean over its places.
 
-    Departures: k falls every `every` iterations, in the paper every epoch. Fakes are chosen by the scores that the objective is
-    formed on, augmentation included.
+    Departures: k is reduced every `every` iterations, in the paper every epoch. Fakes are chosen by the scores that the
+    objective is formed on, after the augmentation.
 
     Args:
-        strategy: What runs inside.
-        nu: The share of the fakes that counts in the end; 1 is the strategy inside, as it is.
-        gamma: What k is multiplied by at each fall.
-        every: Iterations from one fall to the next.
+        strategy: The strategy inside.
+        nu: The final share of the fakes; with 1, the wrapper does nothing.
+        gamma: The factor of each reduction.
+        every: Iterations between two reductions.
     """
 
     in_turns = True
@@ -51,9 +50,8 @@ class TopK(Remembering):
         self.nu = nu
         self.gamma = gamma
         self.every = every
-        self.passed = Counter(iterations=0)
         self.scored: set[int] = set()
-        """How many fakes G's batches have had."""
+        """The numbers of fakes that G's batches have had."""
 
     def check(self, run: Facts) -> None:
         if self.nu == 1:
@@ -71,11 +69,11 @@ class TopK(Remembering):
         self.passed["iterations"] += 1
 
     def k(self, count: int, iteration: int) -> int:
-        """Return how many of `count` fakes G learns from in an iteration, at least 1."""
+        """Return the number of fakes, of `count`, that G learns from in an iteration, at least 1."""
         return max(1, round(max(self.gamma ** (iteration // self.every), self.nu) * count))
 
     def of_best(self, loss: Loss) -> Loss:
-        """Return the loss with G's objective on the best fakes only, so that its gradient is 0 at the others."""
+        """Return the loss with G's objective on the best fakes alone, so that its gradient with respect to the others is 0."""
 
         def g_loss(real: Tensor | None, fake: Tensor) -> Tensor:
             self.scored.add(len(fake))
@@ -90,18 +88,9 @@ class TopK(Remembering):
         return seen(loss, g_loss=g_loss, uniform_ratio=False, zero_sum=False)
 
     def refuse(self, discriminator: nn.Module, loss: Loss, x: Batch) -> None:
-        """Refuse what the strategy inside refuses when a loss is not zero-sum and treats fakes unequally."""
+        """Let the strategy inside refuse the loss, which is not zero-sum and has no uniform ratio with top-k."""
         super().refuse(discriminator, self.of_best(loss) if self.nu < 1 else loss, x)
 
     def turn(self, d_steps: int, g_steps: int) -> Hashable:
         chosen = [self.k(count, self.passed["iterations"]) for count in sorted(self.scored)]
         return (*chosen, super().turn(d_steps, g_steps))
-
-    def counters(self) -> list[Counter[str]]:
-        return [self.passed, *super().counters()]
-
-    def remembered(self) -> dict[str, Any]:
-        return {**self.passed}
-
-    def remember(self, state: dict[str, Any]) -> None:
-        self.passed["iterations"] = state["iterations"]
