@@ -140,8 +140,7 @@ def head(channels: int, sides: tuple[int, int]) -> tuple[nn.Sequential, int]:
 
 
 def frozen_stages(name: str, weights: str | None) -> tuple[nn.ModuleList, list[int]]:
-    """Return a network of torchvision in four parts, which end at a 4th, 8th, 16th and 32nd of the sides, and their channels.
-    """
+    """Return a network of torchvision in four parts, which end at a 4th, 8th, 16th and 32nd of the sides, and their channels."""
     from torchvision import models  # slow to import
     from torchvision.ops import FrozenBatchNorm2d
 
