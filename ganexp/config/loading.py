@@ -28,7 +28,7 @@ from ganexp.sampling import Origin, Trained
 from ganexp.sampling.hub import is_on_hub, pulled
 from ganexp.sampling.saved import read as saved
 from ganexp.training import CheckpointError, checkpoint
-from ganexp.training.callbacks.drawing import looking
+from ganexp.training.callbacks.drawing import unchanged
 from ganexp.training.callbacks.evaluation import standing as standing_of
 from ganexp.training.checkpoint import refuse_unlike
 
@@ -208,7 +208,7 @@ def _settled(network: nn.Module, batches: int, stored: _Stored) -> nn.Module:
         )
     frequencies = [1.0] * stored.classes if stored.classes else None
     prior = Prior(config.latent_dim, config.prior, seed=config.seed, dtype=stored.dtype, frequencies=frequencies)
-    with looking(prior, network):
+    with unchanged(prior, network):
         settled = standing_of(network, prior, batches)
     if settled is network:
         raise UserError("standing: the generator has no batch norm whose statistics could be computed anew: leave it out.")

@@ -19,7 +19,7 @@ from ganexp.data import Ring
 from ganexp.evaluation import Evaluator
 from ganexp.logging.pictures import image_grid
 from ganexp.strategies.base import as_strategy
-from ganexp.training.callbacks.drawing import looking, made
+from ganexp.training.callbacks.drawing import samples_of, unchanged
 
 Probe = Callable[[GAN], dict[str, float]]
 
@@ -105,8 +105,8 @@ def last_samples(courses: Mapping[str, Course]) -> Figure:
 def drawn(trainer: Trainer, n: int) -> Tensor:
     """Draw samples from the averaged generator, the same latents every time."""
     generator = trainer.step.average.generator
-    with looking(trainer.gan.prior, generator):
-        return torch.cat([made(generator, z) for z in trainer.gan.prior.fixed(n).split(500)])
+    with unchanged(trainer.gan.prior, generator):
+        return torch.cat([samples_of(generator, z) for z in trainer.gan.prior.fixed(n).split(500)])
 
 
 @functools.cache

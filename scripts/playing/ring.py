@@ -14,7 +14,7 @@ from ganexp import Trainer, build, compose
 from ganexp.data import Ring
 from ganexp.data.modes import Gaussians
 from ganexp.documents import atomic_write
-from ganexp.training.callbacks.drawing import looking, made
+from ganexp.training.callbacks.drawing import samples_of, unchanged
 
 Course = dict[str, np.ndarray[Any, Any]]
 """One strategy's training: `points` (frames, samples, 2), uint16; `field` (frames, cells, cells), uint8, rows from the bottom;
@@ -96,9 +96,9 @@ def look(trainer: Trainer, iteration: int, seen: dict[str, list[Any]]) -> None:
     gan = trainer.gan
     ticks = torch.linspace(-REACH, REACH, CELLS)
     places = torch.cartesian_prod(ticks, ticks).flip(1)
-    with looking(gan.prior, gan.generator, gan.discriminator):
-        points = made(gan.generator, gan.prior.fixed(SAMPLES))
-        of_modes = Gaussians(Ring(n=1).centers, STD).of(made(gan.generator, gan.prior.measured(JUDGED)))
+    with unchanged(gan.prior, gan.generator, gan.discriminator):
+        points = samples_of(gan.generator, gan.prior.fixed(SAMPLES))
+        of_modes = Gaussians(Ring(n=1).centers, STD).of(samples_of(gan.generator, gan.prior.measured(JUDGED)))
         field = gan.discriminator(places).sigmoid().view(CELLS, CELLS)
     seen["points"].append(quantised(points / REACH / 2 + 0.5, 65535).astype(np.uint16))
     seen["field"].append(quantised(field, 255).astype(np.uint8))

@@ -9,7 +9,7 @@ from torch import Tensor
 from ganexp.batch import Batch
 from ganexp.gan import GAN
 from ganexp.logging import Row
-from ganexp.training.callbacks.drawing import looking, made
+from ganexp.training.callbacks.drawing import samples_of, unchanged
 from ganexp.training.run import Callback, Run
 
 MOST = 64
@@ -49,9 +49,9 @@ class Diagnostics(Callback):
             held_out = _first(held_out, gan.pack) if len(held_out) >= gan.pack else None
         z = gan.prior.measured(len(real))
         real = real.split(len(z))[0]  # there may be fewer sources to look at
-        with looking(gan.prior, average, gan.generator, gan.discriminator):
-            figures = diversity(made(average, z), real.values)
-            fake = replace(z, values=made(gan.generator, z), source=z.values)
+        with unchanged(gan.prior, average, gan.generator, gan.discriminator):
+            figures = diversity(samples_of(average, z), real.values)
+            fake = replace(z, values=samples_of(gan.generator, z), source=z.values)
             figures |= accuracies(gan, real, fake, held_out)
         return {key: value for key, value in figures.items() if math.isfinite(value)}
 

@@ -13,7 +13,7 @@ from ganexp.streams import undisturbed
 
 
 @contextmanager
-def looking(prior: Prior, *networks: nn.Module) -> Iterator[None]:
+def unchanged(prior: Prior, *networks: nn.Module) -> Iterator[None]:
     """Use networks without changing any state: modes, buffers and random streams are restored.
 
     Networks are in evaluation mode, and those that draw random numbers of their own draw the same ones each time, from the
@@ -36,6 +36,6 @@ def looking(prior: Prior, *networks: nn.Module) -> Iterator[None]:
                 module.training = training
 
 
-def made(generator: nn.Module, z: Batch) -> Tensor:
+def samples_of(generator: nn.Module, z: Batch) -> Tensor:
     """Return the samples that a generator makes from latents `(B, latent_dim)`, under their conditions."""
     return generator(z.values, *z.conditions)

@@ -16,7 +16,7 @@ from ganexp.logging import Row
 from ganexp.printable import one_line
 from ganexp.prior import Prior
 from ganexp.training.averages import copy_of
-from ganexp.training.callbacks.drawing import looking, made
+from ganexp.training.callbacks.drawing import samples_of, unchanged
 from ganexp.training.run import Callback, Run
 
 log = logging.getLogger(__name__)
@@ -79,25 +79,25 @@ class Evaluation(Callback):
         Raises:
             UserError: A measure has no value.
         """
-        with looking(prior, generator):
+        with unchanged(prior, generator):
             generator = standing(generator, prior, self.standing)
             latents = prior.in_batches(self.samples, BATCH)
-            batches = self.processes.each(lambda z: self.evaluator.extract(self._made(generator, z)), latents)
+            batches = self.processes.each(lambda z: self.evaluator.extract(self._measured(generator, z)), latents)
             if self.processes.is_main:
-                return self.evaluator.compare([one.to(prior.device) for one in seen] for seen in batches)
+                return self.evaluator.compare([tensor.to(prior.device) for tensor in features] for features in batches)
             for _ in batches:  # it yields none here, but this process does its share
                 pass
             return {}
 
     def first(self, generator: nn.Module, prior: Prior, n: int) -> Tensor:
         """Return the first samples that `figures` measures, at most `n`, as they are measured."""
-        with looking(prior, generator):
+        with unchanged(prior, generator):
             z = next(iter(prior.in_batches(self.samples, BATCH)))
-            return self._made(standing(generator, prior, self.standing), z).values[:n]
+            return self._measured(standing(generator, prior, self.standing), z).values[:n]
 
-    def _made(self, generator: nn.Module, z: Batch) -> Batch:
+    def _measured(self, generator: nn.Module, z: Batch) -> Batch:
         """Return what is measured of the samples that a generator makes from latents, with their labels."""
-        return replace(z, values=self.pictures(made(generator, z)), source=z.values)
+        return replace(z, values=self.pictures(samples_of(generator, z)), source=z.values)
 
 
 def standing(generator: nn.Module, prior: Prior, batches: int) -> nn.Module:
@@ -117,5 +117,5 @@ def standing(generator: nn.Module, prior: Prior, batches: int) -> nn.Module:
         norm.train()
     device = next(generator.parameters()).device
     for z in prior.standing(batches * BATCH).split(BATCH):
-        made(generator, z.map(lambda one: one.to(device)))
+        samples_of(generator, z.map(lambda tensor: tensor.to(device)))
     return generator.eval()

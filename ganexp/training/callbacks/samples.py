@@ -11,7 +11,7 @@ from ganexp.logging.layout import PICTURES
 from ganexp.logging.pictures import MOST_ROWS, image_grid, scatter, side_by_side, translations
 from ganexp.networks.contract import declared
 from ganexp.prior import COLUMNS, Prior
-from ganexp.training.callbacks.drawing import looking, made
+from ganexp.training.callbacks.drawing import samples_of, unchanged
 from ganexp.training.run import Callback, Run
 
 MOST_SOURCES = 32
@@ -65,12 +65,12 @@ def draw(
     training's streams.
     """
     pictures: dict[str, np.ndarray] = {}
-    with looking(prior, generator, discriminator):
+    with unchanged(prior, generator, discriminator):
         if reals.dim() != 4:
-            pictures["samples"] = scatter(reals, made(generator, prior.fixed(1024)))
+            pictures["samples"] = scatter(reals, samples_of(generator, prior.fixed(1024)))
         else:
             z = prior.fixed(COLUMNS * (min(prior.classes, MOST_ROWS) or 8))
-            images = made(generator, z)
+            images = samples_of(generator, z)
             if prior.are_sources:
                 few = z.map(lambda tensor: tensor[:MOST_SOURCES])
                 two_way = declared(generator).two_way
