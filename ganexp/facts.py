@@ -1,4 +1,4 @@
-"""What a part is told about the run that it is chosen for, how it says that it does not fit, and what a user can mend."""
+"""The facts of a run that parts check themselves against, and the errors with which they refuse it."""
 
 from collections import Counter
 from collections.abc import Hashable, Mapping
@@ -7,22 +7,22 @@ from typing import Any, ClassVar
 
 
 class UserError(ValueError):
-    """What a user can mend: the message says in one sentence what is wrong, and names the key, option or file and the remedy.
+    """An error of the user: the message is one sentence that names the key, option or file, the fault and the remedy.
 
-    The sentence need not have a full stop: it may become a part of another one. Whoever prints it adds one.
+    It has no full stop, since it may become part of another sentence; the code that prints it adds one.
     """
 
 
 class Misfit(ValueError):
     """A part does not fit the rest of a run.
 
-    The part raises it in words that do not depend on how it was chosen. The command line writes the remedy as `key=value`,
-    and adds the options of other groups that provide what is lacking (`ganexp.config.remedies`).
+    Its wording does not depend on how the part was chosen. The command line writes the remedy as `key=value`, and adds options
+    of other groups that provide what is lacking (`ganexp.config.remedies`).
 
     Args:
-        reason: Why, as a predicate whose subject is the part: "needs a loss with a boundary, and this one has none".
+        reason: The reason, as a predicate whose subject is the part: "needs a loss with a boundary, and this one has none".
         lack: What the rest of the run has to provide, a key of `ganexp.config.remedies.REMEDIES`, or empty.
-        remedy: Settings, by name, any one of which makes the part fit: its own, or the run's; dots separate levels.
+        remedy: Settings by name, any one of which makes the part fit: its own, or the run's; dots separate levels.
     """
 
     def __init__(self, reason: str, lack: str = "", /, **remedy: Any) -> None:
@@ -35,7 +35,7 @@ class Misfit(ValueError):
 
 @dataclass(kw_only=True)
 class Facts:
-    """What a run consists of before it is built: counts, the machine, and the other parts.
+    """The facts of a run before it is built: counts, the machine, and the other parts.
 
     Args:
         dataset: A `ganexp.data.Dataset`.
@@ -47,7 +47,7 @@ class Facts:
         batch_size: Real samples per batch, over all processes.
         g_batch: Latents in a batch that only G learns from; 0 means `batch_size`.
         source_shape: Shape of a source that G is given; empty where G is given latents.
-        paired: Whether a real sample is what G should make of its source.
+        paired: Whether a real sample is the target of its source.
         pack: Samples that D scores together.
         iterations, d_steps: Iterations of the run, and updates of D in each.
         processes: How many train together.
@@ -117,16 +117,16 @@ class Facts:
 
     @property
     def scored(self) -> int:
-        """How many scores a batch has: one for each sample, or pack of samples."""
+        """Number of scores of a batch: one for each sample, or pack of samples."""
         return self.batch_size // self.pack
 
     @property
     def scored_for_g(self) -> int:
-        """How many scores there are in a batch that only G learns from."""
+        """Number of scores of a batch that only G learns from."""
         return (self.g_batch or self.batch_size) // self.pack
 
     def refuse_second_derivatives(self, *networks: str, **remedy: Any) -> None:
-        """Refuse a run whose networks, those that are named here, cannot be differentiated twice."""
+        """Raise a `Misfit` if the named networks cannot be differentiated twice."""
         if self.compiled:
             raise Misfit("needs second derivatives, which compiled networks do not have", compile=False, **remedy)
         for network in networks:
@@ -135,46 +135,42 @@ class Facts:
                 raise Misfit(reason, **{f"{network}.{setting}": False}, **remedy)
 
     def warn(self, sentence: str) -> None:
-        """Report what is allowed but probably unintended, as a predicate whose subject is the part."""
+        """Warn of a setting that is probably unintended, by a predicate whose subject is the part."""
         self.warnings.append(sentence)
 
 
 class Part:
-    """What all parts of a run have in common: whether they fit, their state, and what they declare about their settings.
+    """The contract of all parts of a run: whether they fit it, their state, and how their settings may move.
 
-    The base class of each group adds that group's contract. By default a part fits every run and has no state.
+    The base class of each group adds to it. By default a part fits every run and has no state.
     """
 
     on_device: ClassVar[Mapping[str, Any]] = {}
     """Settings that may also be zero-dimensional tensors on the device, with their dtype; None is that of the networks.
 
-    A setting that moves over a run and is not listed here is a number on the host, and no CUDA graph holds the iteration.
+    Other settings that move over a run are numbers on the host, and the iteration cannot be recorded as a CUDA graph.
     """
 
     fixed: ClassVar[Mapping[str, str]] = {}
     """Settings that cannot move over a run, each with the reason, as a predicate whose subject is the setting."""
 
     moves_weights = False
-    """Whether it moves weights besides by the optimisers' steps, where an optimiser that averages them would not see it."""
+    """Whether it moves weights outside the optimisers' steps, which an optimiser that averages them would not see."""
 
     def check(self, run: Facts) -> None:
-        """Refuse a run that the part does not fit, or warn of one in which it changes nothing."""
+        """Raise a `Misfit` if the part does not fit the run, or warn if it changes nothing in it."""
         if self.moves_weights and run.averages_weights:
             raise Misfit("moves weights itself, which an optimiser that averages them does not see", optimizer="adam")
 
     def turn(self, d_steps: int, g_steps: int) -> Hashable:
-        """Return what counts on the host decide about the next iteration: iterations of one turn do the same.
+        """Return the kind of the next iteration, as far as it depends on counts on the host.
 
-        It is asked of strategies and penalties. For each turn, of which there should be few, a CUDA graph is recorded.
-
-        Args:
-            d_steps: How many updates of D the iteration makes.
-            g_steps: How many of G.
+        Strategies and penalties define it. A CUDA graph is recorded for each kind, of which there should be few.
         """
         return None
 
     def counters(self) -> list[Counter[str]]:
-        """Return the counts that `turn` looks at: recorded iterations advance them too, and nothing else on the host."""
+        """Return the counts that `turn` depends on, which are all that a recorded iteration advances on the host."""
         return []
 
     def state_dict(self) -> dict[str, Any]:

@@ -1,15 +1,15 @@
-"""How names from anywhere, of files and from files, and errors are shown in a terminal, a log or a page."""
+"""Names and error messages in a form that is safe to print in a terminal, a log or a page."""
 
 
 def printable(text: object) -> str:
     """Return a text on one line, with unprintable characters, such as terminal control characters, as `repr` writes them."""
-    return "".join(one if one.isprintable() else repr(one)[1:-1] for one in str(text))
+    return "".join(character if character.isprintable() else repr(character)[1:-1] for character in str(text))
 
 
 def one_line(error: BaseException) -> str:
-    """Return what an error says, to stand within a sentence: its first line, or all where that announces more, without a stop.
+    """Return an error's message for use within a sentence, without a full stop and in at most 200 characters.
 
-    At most 200 characters are returned.
+    It is the first line, or all lines if the first ends with a colon.
     """
     lines = str(error).strip().splitlines() or [type(error).__name__]
     return " ".join((" ".join(lines) if lines[0].endswith(":") else lines[0]).split())[:200].rstrip(".: ")

@@ -1,4 +1,4 @@
-"""The distribution of latents z, and of the class labels under which samples are generated from them."""
+"""The distribution of latents z and of their class labels."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Annotated, Generic, Literal, TypeVar
@@ -13,7 +13,7 @@ from ganexp.streams import stream
 
 Item = TypeVar("Item")
 COLUMNS = 8
-"""How many consecutive fixed latents have the same label; a grid of pictures should have as many columns."""
+"""How many consecutive fixed latents have the same label; grids of pictures have as many columns."""
 
 
 class RealBatches(Generic[Item]):
@@ -62,14 +62,14 @@ class Prior:
     Args:
         latent_dim: Length of one latent vector.
         distribution: `normal` or `uniform`.
-        seed: Seed of all streams: those for training, and separate ones for what is fixed or only looked at.
+        seed: Seed of all streams: those for training, and separate ones for pictures and measurements.
         device, dtype: Device and type of the latents; their values depend on the device's own generator.
         frequencies: How often each class is drawn, for a conditional GAN: proportions or counts, one per class. Labels come
             from a stream of their own, so that latents are the same with labels and without.
     """
 
     is_share = False
-    """Whether `sample` draws this process's share alone, and not the whole batch of all processes."""
+    """Whether `sample` draws this process's share alone, rather than the batch of all processes."""
 
     are_sources = False
     """Whether it draws sources from the data in place of latents."""
@@ -108,29 +108,29 @@ class Prior:
         self.label_rng = self.label_rng and self._stream("labels", index)
 
     def follow(self, reals: Iterator[Batch]) -> Iterator[Batch]:
-        """Return the real batches of an iteration, unpacked, on their way to the strategy."""
+        """Return the real batches of an iteration, unpacked, for the strategy."""
         return reals
 
     def put_back(self) -> None:
-        """Let the real batch that was drawn last count as not sampled for yet, if samples belong to real batches."""
+        """Treat the last real batch as not sampled for yet, if samples belong to real batches."""
 
     def sample(self, n: int) -> Batch:
         """Draw the next `n` training latents, `(n, latent_dim)`."""
         return Batch(self._draw(n, self.rng), self._labels(n, self.label_rng))
 
     def fixed(self, n: int) -> Batch:
-        """Return the same `n` latents at every call, `(n, latent_dim)`, without moving the training stream.
+        """Return the same `n` latents at every call, `(n, latent_dim)`, without advancing the training stream.
 
-        Labels are in order, one for every row of a grid of pictures; where classes outnumber rows, some are left out.
+        Labels are in order, one for every row of a grid of pictures; some are left out if there are more classes than rows.
         """
         rows = torch.arange(n, device=self.device) // COLUMNS
         labels = (rows * self.classes // -(-n // COLUMNS),) if self.classes else ()
         return Batch(self._draw(n, self._stream("fixed latents")), labels)
 
     def measured(self, n: int) -> Batch:
-        """Return the same `n` latents at every call, under labels as frequent as in the data, for what is measured.
+        """Return the same `n` latents at every call, with labels as frequent as in the data, for measurements.
 
-        They differ from those of training and of pictures, whose streams are not moved.
+        They differ from those of training and of pictures, whose streams do not advance.
         """
         return self._apart(n, "measured")
 
@@ -139,7 +139,7 @@ class Prior:
         return self.measured(n).split(size)
 
     def standing(self, n: int) -> Batch:
-        """Return latents as `measured` does, but different ones, for networks that see many before they are measured."""
+        """Return other latents than `measured`, for the statistics that networks gather before they are measured."""
         return self._apart(n, "standing")
 
     def state_dict(self) -> dict[str, Tensor]:

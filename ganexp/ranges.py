@@ -45,7 +45,7 @@ def checked(function: Callable[P, T]) -> Callable[P, T]:
 
 
 def _violated(value: Any, hint: Any) -> Iterator[str]:
-    """Yield, in words, what the annotation requires of a value and the value does not meet."""
+    """Yield, in words, the requirements of an annotation that a value does not meet."""
     if get_origin(hint) is Annotated:
         base, *bounds = get_args(hint)
         wrong = [*_violated(value, base)]
@@ -59,9 +59,9 @@ def _violated(value: Any, hint: Any) -> Iterator[str]:
         yield f"must be {' or '.join(map(str, get_args(hint)))}"
     elif get_origin(hint) in (Union, types.UnionType):
         if value is not None:
-            kinds = [one for one in get_args(hint) if one is not type(None)]
+            kinds = [kind for kind in get_args(hint) if kind is not type(None)]
             several = isinstance(value, (list, tuple))
-            yield from _violated(value, next((one for one in kinds if (get_origin(one) is tuple) == several), kinds[0]))
+            yield from _violated(value, next((kind for kind in kinds if (get_origin(kind) is tuple) == several), kinds[0]))
     elif get_origin(hint) is Sequence:
         for part in value:
             yield from _violated(part, *get_args(hint))

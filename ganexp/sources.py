@@ -1,4 +1,4 @@
-"""Sources from the data in place of latents: G is given what real samples belong to, as in translation and restoration."""
+"""Sources from the data in place of latents: G's inputs in translation and restoration."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -11,13 +11,13 @@ from ganexp.prior import Prior, RealBatches
 
 
 @dataclass(frozen=True)
-class LookedAt:
+class PreviewSamples:
     """Real samples with their sources, for pictures and measurements.
 
     Args:
-        read: Returns those of some indices.
-        count: How many there are.
-        paired: Whether a real sample is what G should make of its source, and so its target.
+        read: Returns the samples of some indices.
+        count: Number of samples.
+        paired: Whether each real sample is the target of its source.
     """
 
     read: Callable[[Sequence[int]], Batch]
@@ -28,14 +28,14 @@ class LookedAt:
 class Sources(Prior):
     """Sources of the real batches that a strategy draws.
 
-    Where a strategy draws a real batch and then latents, it gets that batch's own sources, as textbook loops have them. Where
-    it draws latents alone, or once more, the next real batch is drawn for its sources. So data and sources have one position
-    and one order, and an iteration depends on nothing but the batches that it draws.
+    A strategy that draws a real batch and then latents gets that batch's own sources, as in textbook loops. If it draws latents
+    alone, or a second time, the next real batch is drawn for its sources. So data and sources have the same position and order,
+    and an iteration depends on nothing but the batches that it draws.
 
     Args:
-        looked_at: What pictures and measurements look at.
+        preview: Samples for pictures and measurements.
         seed, device, dtype: As in `Prior`.
-        classes: How many classes the networks are conditioned on; the labels are those of the samples.
+        classes: Number of classes that the networks are conditioned on; the labels are those of the samples.
     """
 
     is_share = True
@@ -43,7 +43,7 @@ class Sources(Prior):
 
     def __init__(
         self,
-        looked_at: LookedAt,
+        preview: PreviewSamples,
         *,
         seed: int = 0,
         device: torch.device | str = "cpu",
@@ -52,7 +52,7 @@ class Sources(Prior):
     ) -> None:
         super().__init__(1, seed=seed, device=device, dtype=dtype)
         self.classes = classes
-        self.looked_at = looked_at
+        self.preview = preview
         self._batches: RealBatches[Batch] = RealBatches()
 
     @property
@@ -69,9 +69,9 @@ class Sources(Prior):
         self._batches.put_back()
 
     def sample(self, n: int) -> Batch:
-        """Return the sources of the real batch drawn last, or of the next one if these were sampled before.
+        """Return the sources of the last real batch, or of the next one if they were sampled before.
 
-        With several processes, these are this one's share of the `n`.
+        With several processes, they are this process's share of the `n`.
         """
         return self.of(self._batches.take())
 
@@ -79,22 +79,22 @@ class Sources(Prior):
         """Return the sources of real samples, and the samples as their targets if they are paired."""
         if reals.source is None:
             raise ValueError("these data have no sources, and G needs them: give batches Batch(samples, source=sources)")
-        return Batch(reals.source, reals.conditions, target=reals.values if self.looked_at.paired else None)
+        return Batch(reals.source, reals.conditions, target=reals.values if self.preview.paired else None)
 
     def fixed(self, n: int) -> Batch:
-        """Return the same sources at every call, with targets and labels; at most as many as there are."""
-        return self._read(range(min(n, self.looked_at.count)))
+        """Return the same sources at every call, with targets and labels; fewer than `n` if there are fewer."""
+        return self._read(range(min(n, self.preview.count)))
 
     def measured(self, n: int) -> Batch:
         return self.fixed(n)
 
     def standing(self, n: int) -> Batch:
-        """Return `n` sources, some of them more than once if there are fewer."""
-        return self._read([i % self.looked_at.count for i in range(n)])
+        """Return `n` sources, some of them repeatedly if there are fewer."""
+        return self._read([i % self.preview.count for i in range(n)])
 
     def in_batches(self, n: int, size: int) -> Iterator[Batch]:
-        """Read the sources of `measured` batch by batch, since all at once may not fit into memory."""
-        n = min(n, self.looked_at.count)
+        """Read the sources of `measured` in batches, since all of them may not fit into memory."""
+        n = min(n, self.preview.count)
         return (self._read(range(start, min(start + size, n))) for start in range(0, n, size))
 
     def state_dict(self) -> dict[str, Tensor]:
@@ -104,7 +104,7 @@ class Sources(Prior):
         pass
 
     def _read(self, indices: Sequence[int]) -> Batch:
-        def placed(one: Tensor) -> Tensor:
-            return one.to(self.device, self.dtype if one.is_floating_point() else None)
+        def placed(tensor: Tensor) -> Tensor:
+            return tensor.to(self.device, self.dtype if tensor.is_floating_point() else None)
 
-        return self.of(self.looked_at.read(indices).map(placed))
+        return self.of(self.preview.read(indices).map(placed))

@@ -1,7 +1,7 @@
 """Independent random streams, all derived from one seed.
 
-Latents, data order and penalties each draw from a stream of their own, so that what one of them consumes never
-shifts another: two strategies that draw latents equally often see the same latents, whatever else they do.
+Latents, data order and penalties each draw from a stream of their own, so that draws of one do not shift another: two
+strategies that draw latents equally often see the same latents, whatever else they do.
 """
 
 import random
@@ -17,21 +17,21 @@ import torch
 def stream(seed: int, purpose: str, device: torch.device | str = "cpu", index: int = 0) -> torch.Generator:
     """Return a generator on `device` that is a function of (seed, purpose, index) alone.
 
-    `index` tells apart the members of one family, for example the epochs of the data order. On the meta device nothing is
-    drawn, and the generator is the CPU's.
+    `index` distinguishes streams of one purpose, for example the epochs of the data order. On the meta device nothing is drawn,
+    and the generator is the CPU's.
     """
     device = "cpu" if torch.device(device).type == "meta" else device
     return reseeded(torch.Generator(device), seed, purpose, index)
 
 
 def reseeded(generator: torch.Generator, seed: int, purpose: str, index: int = 0) -> torch.Generator:
-    """Begin another stream with a generator; a recorded iteration knows the generators that it was recorded with."""
+    """Begin another stream with the same generator, as recorded iterations require."""
     entropy = np.random.SeedSequence([seed, zlib.crc32(purpose.encode()), index])
     return generator.manual_seed(int(entropy.generate_state(1, np.uint64)[0] >> np.uint64(1)))
 
 
 class Drawing:
-    """A part that may draw random numbers from a stream of its own, which is then its state."""
+    """A part that may have a random stream of its own, which is then its state."""
 
     rng: torch.Generator | None = None
     """The stream, if it has one: it draws numbers for the global batch, of which each process takes its share."""
@@ -59,7 +59,7 @@ def seed_global_streams(seed: int) -> None:
 
 @contextmanager
 def undisturbed(device: torch.device, seed: int = 0) -> Iterator[None]:
-    """Let the code inside draw from freshly seeded global streams, and put their states back at the end.
+    """Seed the global streams for the code inside, and restore their states at the end.
 
     The streams are torch's, for the CPU and for `device`, NumPy's and Python's.
     """

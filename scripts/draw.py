@@ -31,8 +31,8 @@ from matplotlib.patches import FancyBboxPatch, Patch
 from torch import Tensor
 
 from ganexp import build, compose, strategies
-from ganexp.compare.tracing import traced
 from ganexp.documents import refuse_unwritable
+from measuring.tracing import traced
 
 COLORS = {"G": "tab:green", "r": "0.55", "f": "tab:orange"}
 LABELS = {"G": "generate", "r": "score real images", "f": "score fakes"}

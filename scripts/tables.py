@@ -24,8 +24,6 @@ from typing import Any
 from benchmarks import hours
 from ganexp import compose
 from ganexp.cli.options import options, primary
-from ganexp.compare.cost import in_passes
-from ganexp.compare.tracing import trace
 from ganexp.config.assemble import plain_strategy_of
 from ganexp.config.choices import choose
 from ganexp.config.defaults import options_in
@@ -34,6 +32,8 @@ from ganexp.config.plain import flat, plain
 from ganexp.config.targets import target
 from ganexp.logging.keys import KEYS
 from ganexp.strategies import Strategy
+from measuring.passes import in_passes
+from measuring.tracing import trace
 from published.pacgan import means, results
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -76,8 +76,8 @@ class Ada(Adaptive):
 
     def transform(self, images: Tensor) -> Tensor:
         assert isinstance(self.p, Tensor)
-        for one, share in zip(self.policy, self.shares, strict=True):
-            images = one(images, share * self.p)
+        for transformation, share in zip(self.policy, self.shares, strict=True):
+            images = transformation(images, share * self.p)
         return images
 
     def blitting(self, images: Tensor, p: Tensor) -> Tensor:

@@ -45,11 +45,11 @@ class Apa(Adaptive):
         shown = self.uniform(x.values) < self.p
         values = torch.where(shown, fake.values.detach(), x.values)
 
-        def mixed(made: Tensor, real: Tensor) -> Tensor:
-            return torch.where(shown.view(-1, *[1] * (real.dim() - 1)), made, real)
+        def mixed(fake_part: Tensor, real_part: Tensor) -> Tensor:
+            return torch.where(shown.view(-1, *[1] * (real_part.dim() - 1)), fake_part, real_part)
 
-        def if_any(made: Tensor | None, real: Tensor | None) -> Tensor | None:
-            return None if made is None or real is None else mixed(made, real)
+        def if_any(fake_part: Tensor | None, real_part: Tensor | None) -> Tensor | None:
+            return None if fake_part is None or real_part is None else mixed(fake_part, real_part)
 
         conditions = tuple(map(mixed, fake.conditions, x.conditions))
         return Batch(values, conditions, if_any(fake.source, x.source), if_any(fake.target, x.target))

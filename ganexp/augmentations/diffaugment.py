@@ -30,13 +30,13 @@ class DiffAugment(Augmentation):
     def __init__(
         self, *, policy: Sequence[Literal["color", "translation", "cutout"]] = ("color", "translation", "cutout")
     ) -> None:
-        every: dict[str, Callable[[Tensor], Tensor]] = {
+        transformations: dict[str, Callable[[Tensor], Tensor]] = {
             "color": self.color,
             "translation": self.translation,
             "cutout": self.cutout,
         }
         refuse_nothing(policy)
-        self.policy = [every[name] for name in policy]
+        self.policy = [transformations[name] for name in policy]
 
     def check(self, run: Facts) -> None:
         super().check(run)
@@ -44,8 +44,8 @@ class DiffAugment(Augmentation):
             raise Misfit("changes colours, which latents do not have", policy="[translation,cutout]")
 
     def transform(self, images: Tensor) -> Tensor:
-        for one in self.policy:
-            images = one(images)
+        for transformation in self.policy:
+            images = transformation(images)
         return images
 
     def color(self, images: Tensor) -> Tensor:

@@ -39,10 +39,10 @@ def shifted(images: Tensor, down: Tensor, right: Tensor) -> Tensor:
 
 def turned(images: Tensor, quarters: Tensor) -> Tensor:
     """Rotate square images `(B, C, S, S)` counter-clockwise by `quarters` right angles, `(B, 1, 1, 1)` in {0, 1, 2, 3}."""
-    made = images
+    rotated = images
     for count in (1, 2, 3):
-        made = torch.where(quarters == count, images.rot90(count, (2, 3)), made)
-    return made
+        rotated = torch.where(quarters == count, images.rot90(count, (2, 3)), rotated)
+    return rotated
 
 
 def positions(
@@ -85,14 +85,14 @@ def warped(images: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
     height, width = images.shape[2:]
     top, left = rows.floor(), columns.floor()
     down, right = rows - top, columns - left
-    made = torch.zeros_like(images)
+    result = torch.zeros_like(images)
     for step_down, share_down in ((0, 1 - down), (1, down)):
         row = _mirrored(top.long() + step_down, height)
         for step_right, share_right in ((0, 1 - right), (1, right)):
             column = _mirrored(left.long() + step_right, width)
             index = (row * width + column).flatten(2).expand(-1, images.shape[1], -1)
-            made = made + share_down * share_right * images.flatten(2).gather(2, index).view_as(images)
-    return made
+            result = result + share_down * share_right * images.flatten(2).gather(2, index).view_as(images)
+    return result
 
 
 def _mirrored(places: Tensor, side: int) -> Tensor:

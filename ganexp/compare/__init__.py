@@ -1,1 +1,1 @@
-"""Comparison of strategies: races, counted costs, plain loops as baselines, and traces."""
+"""Comparison of strategies: races, counted costs, rankings, and plain loops as baselines."""

@@ -12,27 +12,29 @@ from ganexp.logging.reading import RecordedRun
 
 
 def rankings(
-    found: Sequence[RecordedRun], names: Sequence[str], combinations: Sequence[str], metric: str, direction: str = "auto"
+    runs: Sequence[RecordedRun], names: Sequence[str], combinations: Sequence[str], metric: str, direction: str = "auto"
 ) -> tuple[list[Ranking], str]:
-    """Return rankings of combinations by a key of the rows, and which figures are best.
+    """Return rankings of combinations by a key of the rows, and whether the lowest or the highest figures are best.
 
     Args:
-        found: The runs.
-        names: What each is called.
-        combinations: The combination of settings of each; runs of one combination differ in the seed.
+        runs: The runs.
+        names: Their names.
+        combinations: The combination of settings of each run; runs of one combination differ in the seed.
         metric: The key.
         direction: As for `best_of`.
     """
-    told = zip(found, names, combinations, bases(found, metric), strict=True)
-    best = best_of(found, metric, direction)
-    ranks = ranked([outcome(run, name, of, metric, basis) for run, name, of, basis in told], best)
-    measures = [known(run.measures).get(metric) for run in found]
+    described = zip(runs, names, combinations, bases(runs, metric), strict=True)
+    best = best_of(runs, metric, direction)
+    ranks = ranked([outcome(run, name, of, metric, basis) for run, name, of, basis in described], best)
+    measures = [known(run.measures).get(metric) for run in runs]
     notes = {measure.basis: measure.note for measure in measures if measure}
-    return [replace(one, note=next((notes[by] for by in notes if by and one.basis.endswith(by)), "")) for one in ranks], best
+    return [
+        replace(ranking, note=next((notes[by] for by in notes if by and ranking.basis.endswith(by)), "")) for ranking in ranks
+    ], best
 
 
 def outcome(run: RecordedRun, name: str, combination: str, metric: str, basis: str) -> Outcome:
-    """Return what a run reached in its last row: only a finished run has a figure, and only if it is finite."""
+    """Return the figure of a run's last row, or why there is none: the run is not finished, or the figure is not finite."""
     seed = run.config.get("seed", run.overrides.get("seed"))
     seed = f"that of {name}" if seed is None else str(seed)
     if run.state != "finished":
@@ -45,26 +47,26 @@ def outcome(run: RecordedRun, name: str, combination: str, metric: str, basis: s
     return Outcome(name, combination, seed, float(value), basis=basis)
 
 
-def bases(found: Sequence[RecordedRun], metric: str) -> list[str]:
-    """Return the basis of each run's figure: data settings where they differ, and what the measure says, such as features."""
-    data = [dict(flat({"dataset": run.config.get("dataset")})) for run in found]
-    there = [one for one, run in zip(data, found, strict=True) if run.config]
-    keys = [key for key in dict.fromkeys(key for one in there for key in one) if not key.endswith("_target_")]
-    differing = [key for key in keys if len({json.dumps(one.get(key)) for one in there}) > 1]
-    said = []
-    for run, one in zip(found, data, strict=True):
-        parts = [f"{key.removesuffix('.name')}={one[key]}" for key in differing if key in one]
+def bases(runs: Sequence[RecordedRun], metric: str) -> list[str]:
+    """Return the basis of each run's figure: the data settings that differ between runs, and that of the measure."""
+    data = [dict(flat({"dataset": run.config.get("dataset")})) for run in runs]
+    of_configured = [settings for settings, run in zip(data, runs, strict=True) if run.config]
+    keys = [key for key in dict.fromkeys(key for settings in of_configured for key in settings) if not key.endswith("_target_")]
+    differing = [key for key in keys if len({json.dumps(settings.get(key)) for settings in of_configured}) > 1]
+    described = []
+    for run, settings in zip(runs, data, strict=True):
+        parts = [f"{key.removesuffix('.name')}={settings[key]}" for key in differing if key in settings]
         measure = known(run.measures).get(metric)
-        said.append(", ".join([*parts, measure.basis] if measure and measure.basis else parts))
-    return said
+        described.append(", ".join([*parts, measure.basis] if measure and measure.basis else parts))
+    return described
 
 
-def best_of(found: Sequence[RecordedRun], metric: str, direction: str = "auto") -> str:
-    """Return which figures are best, `lowest` or `highest`, given a direction in Optuna's words.
+def best_of(runs: Sequence[RecordedRun], metric: str, direction: str = "auto") -> str:
+    """Return which figures are best, `lowest` or `highest`, given Optuna's `minimize` or `maximize`.
 
-    With `auto`, the key declares which; if it declares nothing, the lowest is best.
+    With `auto`, it is what the key declares, and else the lowest.
     """
     if direction != "auto":
         return "highest" if direction == "maximize" else "lowest"
-    declared = [known(run.measures)[metric].best for run in found if metric in known(run.measures)]
+    declared = [known(run.measures)[metric].best for run in runs if metric in known(run.measures)]
     return "highest" if "highest" in declared[:1] else "lowest"

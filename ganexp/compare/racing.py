@@ -19,7 +19,7 @@ class Contender:
 
     Args:
         step: Runs one iteration.
-        gan: What it trains; needed only to time phases and to count costs.
+        gan: The GAN that it trains; needed only to time phases and to count costs.
     """
 
     step: Callable[[], object]
@@ -58,15 +58,15 @@ def race(contenders: Mapping[str, Contender], *, turns: int, iterations: int, de
         for _ in range(2 if device.type == "cpu" else 6):  # on a GPU, these may include recording a CUDA graph
             contender.step()
         contender.read_phases_ms()
-    found = {name: Times() for name in contenders}
+    times = {name: Times() for name in contenders}
     names = list(contenders)
     for turn in range(turns):
         first = turn % len(names)
         for name in [*names[first:], *names[:first]]:
             seconds = seconds_of(contenders[name].step, iterations, device)
-            found[name].times_ms.append(1000 * seconds / iterations)
-            found[name].phases_ms.append(contenders[name].read_phases_ms())
-    return found
+            times[name].times_ms.append(1000 * seconds / iterations)
+            times[name].phases_ms.append(contenders[name].read_phases_ms())
+    return times
 
 
 def race_for(contenders: Mapping[str, Contender], *, turns: int, turn_s: float, device: torch.device) -> dict[str, Times]:

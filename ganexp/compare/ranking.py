@@ -14,20 +14,20 @@ from ganexp.compare.intervals import CONFIDENCE, Interval, of_resampled_mean
 
 ALPHA = 1 - CONFIDENCE
 COVERED = {2: 50, 3: 75, 4: 79, 5: 85, 6: 86, 8: 88, 10: 90, 15: 92}
-"""How often the interval of so many normal values holds their true mean, in per cent.
+"""The coverage of the interval, in per cent, by the number of normal values.
 
-That of two or three values reaches from the lowest to the highest, and so misses in 2 of 2ⁿ cases; of more, it was simulated.
+The interval of two or three values is their range, which misses the mean in 2 of 2ⁿ cases; the others were simulated.
 """
 MARKS = {"best": "*", "tied": "*", "not distinguishable": "=", "untested": "?"}
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one run reached.
+    """The result of a run.
 
     Args:
         run: Its name.
-        combination: The name of its settings, the seed left out.
+        combination: The name of its settings without the seed.
         seed: Its seed.
         value: The figure by which runs are ranked; None if it has none.
         reason: Why it has none.
@@ -48,10 +48,9 @@ class Place:
 
     Args:
         combination: Its name.
-        runs: What each of its runs reached, those without a figure included.
-        p: The p-value of its difference from the best one, corrected for the number of comparisons; None where nothing can be
-            tested.
-        lead: What the first place is called: `best`, `tied` where others have the same mean, or `only one` without any other.
+        runs: The results of its runs, including those without a figure.
+        p: The p-value of its difference from the best one, corrected for the number of comparisons; None if there is no test.
+        lead: The standing of the first place: `best`, `tied` if others have the same mean, or `only one`.
     """
 
     combination: str
@@ -89,7 +88,7 @@ class Place:
 
     @property
     def missing(self) -> set[str]:
-        """The seeds without a figure; one whose run was lost and begun again may have one."""
+        """The seeds without a figure; a seed whose lost run was repeated may have one."""
         return {run.seed for run in self.lost} - self.values.keys()
 
     @property
@@ -100,7 +99,7 @@ class Place:
 
     @property
     def figure(self) -> str:
-        """The mean and its interval as people write them: `12.3 [11.9, 12.7]`; empty if there is no figure."""
+        """The mean and its interval, as in `12.3 [11.9, 12.7]`; empty if there is no figure."""
         if not self.values:
             return ""
         if self.interval is None:
@@ -114,14 +113,14 @@ class Place:
 
     @property
     def verdict(self) -> str:
-        """The p-value of its difference from the best one, or where there is none, a few words instead."""
+        """The p-value of its difference from the best one, or a few words if there is none."""
         if self.p is None:
             return {"untested": "one seed" if len(self.values) == 1 else "best has one seed"}.get(self.standing, self.standing)
         return f"{self.p:.3f}" if self.p >= 0.001 else "<0.001"
 
     @property
     def standing(self) -> str:
-        """What it leads as; else `not distinguishable` from the best, `worse`, `untested` with one seed, or `no figure`."""
+        """Its `lead`, or `not distinguishable` from the best, `worse`, `untested` with one seed, or `no figure`."""
         if not self.values:
             return "no figure"
         if self.lead:
@@ -149,12 +148,12 @@ class Ranking:
 def ranked(outcomes: Sequence[Outcome], best: str = "lowest") -> list[Ranking]:
     """Return one ranking for each basis, in the order in which they first appear.
 
-    The best combination is found by looking at the figures, so each pair of combinations counts as a comparison:
-    otherwise the luckiest of many equal ones would be distinguished too often. A combination with figures of several bases has
-    a place in the ranking of each.
+    The best combination is chosen by its figures, so each pair of combinations counts as a comparison: otherwise the luckiest
+    of many equal ones would be distinguished too often. A combination with figures of several bases has a place in the ranking
+    of each.
 
     Args:
-        outcomes: What all runs reached.
+        outcomes: The results of all runs.
         best: Which figures are best: `lowest` or `highest`.
     """
     of_bases: dict[str, dict[str, list[Outcome]]] = defaultdict(lambda: defaultdict(list))
@@ -177,58 +176,58 @@ def ranked(outcomes: Sequence[Outcome], best: str = "lowest") -> list[Ranking]:
 
 
 def notes(rankings: Sequence[Ranking]) -> list[str]:
-    """Return the sentences that tell a reader of rankings how they were made, and which runs they lack."""
+    """Return sentences that explain how rankings were made, and which runs have no figure."""
     places = [place for ranking in rankings for place in ranking.places]
     standings, lost = {place.standing for place in places}, [run for place in places for run in place.lost]
-    told = ["* best mean"] if "best" in standings else []
-    told += ["* equal means, none of which is the best"] if "tied" in standings else []
-    told += ["= not distinguishable from the best at 5 %"] if "not distinguishable" in standings else []
-    told += ["? not tested, since it or the best has one seed"] if "untested" in standings else []
-    said = [f"{'; '.join(told)}."] if told else []
-    said += [f"{note[:1].upper()}{note[1:]}." for note in dict.fromkeys(ranking.note for ranking in rankings) if note]
+    legend = ["* best mean"] if "best" in standings else []
+    legend += ["* equal means, none of which is the best"] if "tied" in standings else []
+    legend += ["= not distinguishable from the best at 5 %"] if "not distinguishable" in standings else []
+    legend += ["? not tested, since it or the best has one seed"] if "untested" in standings else []
+    sentences = [f"{'; '.join(legend)}."] if legend else []
+    sentences += [f"{note[:1].upper()}{note[1:]}." for note in dict.fromkeys(ranking.note for ranking in rankings) if note]
     if several := [len(place.values) for place in places if place.interval]:
         few = min(several)
         interval = "[low, high]: 95 % interval of the mean over seeds, by bootstrap"
         if few <= max(COVERED):
             covered = COVERED[max(n for n in COVERED if n <= few)]
             interval += f"; too narrow for so few: with {few} normal values it covers the true mean in at least {covered} %"
-        said.append(f"{interval}.")
+        sentences.append(f"{interval}.")
     if any(place.p is not None for place in places):
-        said.append(
+        sentences.append(
             "p: two-sided t-test against the best, paired by seed where one combination has all seeds of the other, else "
             "Welch's; corrected by Holm for the comparisons of all pairs, since the best was chosen by its figures."
         )
     if len(rankings) > 1:
-        said.append("Figures on other data, or by other features, do not compare: each kind is ranked by itself.")
+        sentences.append("Figures on other data, or by other features, do not compare: each kind is ranked by itself.")
     if any(place.values and place.missing for place in places):
-        said.append("Where seeds have no figure, the mean is of those that have one, and may flatter.")
+        sentences.append("Where seeds have no figure, the mean is of those that have one, and may flatter.")
     for reason in dict.fromkeys(run.reason for run in lost):
         names = [run.run for run in lost if run.reason == reason]
-        said.append(f"No figure: {', '.join(names)} {reason}.")
-    return said
+        sentences.append(f"No figure: {', '.join(names)} {reason}.")
+    return sentences
 
 
 def _of_best(places: Sequence[Place]) -> list[float | None]:
     """Return the corrected p of the first place against each of the others."""
     tested = [place for place in places if len(place.values) > 1]
     pairs = list(combinations(tested, 2))
-    corrected = holm([p_of_difference(one.values, other.values) for one, other in pairs])
-    found = {id(other): p for (one, other), p in zip(pairs, corrected, strict=True) if one is places[0]}
-    return [found.get(id(place)) for place in places[1:]]
+    corrected = holm([p_of_difference(first.values, second.values) for first, second in pairs])
+    p_of = {id(second): p for (first, second), p in zip(pairs, corrected, strict=True) if first is places[0]}
+    return [p_of.get(id(place)) for place in places[1:]]
 
 
-def p_of_difference(one: Mapping[str, float], other: Mapping[str, float]) -> float:
+def p_of_difference(first: Mapping[str, float], second: Mapping[str, float]) -> float:
     """Return the two-sided p-value of the difference of two means, each given as two or more values by seed.
 
     They are compared seed by seed where one has all seeds of the other, else by Welch's test. Without any spread, t is 0/0 or
     infinite: p is then 1 if the means are equal, and 0 otherwise.
     """
-    seeds = [seed for seed in one if seed in other]
+    seeds = [seed for seed in first if seed in second]
     with warnings.catch_warnings(action="ignore"):  # there may be no spread, or figures so large that they overflow
-        if len(seeds) in (len(one), len(other)):
-            p = stats.ttest_rel([one[seed] for seed in seeds], [other[seed] for seed in seeds]).pvalue
+        if len(seeds) in (len(first), len(second)):
+            p = stats.ttest_rel([first[seed] for seed in seeds], [second[seed] for seed in seeds]).pvalue
         else:
-            p = stats.ttest_ind([*one.values()], [*other.values()], equal_var=False).pvalue
+            p = stats.ttest_ind([*first.values()], [*second.values()], equal_var=False).pvalue
     return 1.0 if np.isnan(p) else float(p)
 
 
@@ -241,4 +240,4 @@ def holm(p: Sequence[float]) -> list[float]:
     raised = np.maximum.accumulate(np.asarray(p)[order] * np.arange(len(p), 0, -1)) if len(p) else np.array([])
     corrected = np.empty(len(p))
     corrected[order] = np.minimum(raised, 1)
-    return [float(one) for one in corrected]
+    return [float(value) for value in corrected]

@@ -23,7 +23,7 @@ from ganexp.losses import Loss
 from ganexp.penalties import Penalty, total
 from ganexp.prior import Prior
 from ganexp.schedules import Schedule
-from ganexp.sources import LookedAt, Sources
+from ganexp.sources import PreviewSamples, Sources
 from ganexp.strategies import Strategy
 from ganexp.strategies.base import as_strategy
 from ganexp.streams import seed_global_streams, stream
@@ -139,7 +139,11 @@ def gan_of(
 
 
 def prior_of(
-    config: Config, device: torch.device, dtype: torch.dtype, frequencies: Sequence[float] | None, looked_at: LookedAt | None
+    config: Config,
+    device: torch.device,
+    dtype: torch.dtype,
+    frequencies: Sequence[float] | None,
+    looked_at: PreviewSamples | None,
 ) -> Prior:
     """Return where G's inputs come from: latents, or the sources of the data if there are any to look at."""
     where: Any = {"seed": config.seed, "device": device, "dtype": dtype}

@@ -18,7 +18,7 @@ from ganexp.gan.micro_batches import refuse_inexact
 from ganexp.gan.packing import packed, packed_shape
 from ganexp.gan.passes import NoScores
 from ganexp.printable import one_line
-from ganexp.sources import LookedAt
+from ganexp.sources import PreviewSamples
 from ganexp.strategies import Strategy
 from ganexp.streams import undisturbed
 from ganexp.training.checkpoint import refuse_unlike
@@ -126,7 +126,7 @@ def dry_iteration(
     x = torch.empty(config.batch_size, *facts.shape, device=META, dtype=machine.dtype)
     source = x.new_empty(config.batch_size, *facts.source_shape) if facts.source_shape else None
     batch = Batch(x, _labels(config.batch_size, facts.classes), source)
-    looked_at = LookedAt(lambda _: batch, config.batch_size, facts.paired) if facts.source_shape else None
+    looked_at = PreviewSamples(lambda _: batch, config.batch_size, facts.paired) if facts.source_shape else None
     prior = prior_of(config, META, machine.dtype, [1.0] * facts.classes or None, looked_at)
     gan = gan_of(replace(choices, config=config), copy.deepcopy(parts), *networks, prior=prior)
     reals = gan.follow(itertools.repeat(batch))

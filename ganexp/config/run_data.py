@@ -20,7 +20,7 @@ from ganexp.distributed.processes import Processes
 from ganexp.facts import UserError
 from ganexp.instruments.scalar import Scalar
 from ganexp.printable import printable
-from ganexp.sources import LookedAt
+from ganexp.sources import PreviewSamples
 from ganexp.streams import stream
 from ganexp.terms.features import Distance
 from ganexp.training import Evaluation, execution
@@ -44,7 +44,7 @@ class RunData:
     dataset: Dataset
     reals: Resident | Streamed
     frequencies: list[float] | None
-    looked_at: LookedAt | None
+    looked_at: PreviewSamples | None
     distances: Mapping[str, Distance]
     evaluation: Evaluation | None
     figures: Mapping[str, Scalar]
@@ -191,7 +191,7 @@ def held_out_of(dataset: Dataset, classes: int, n: int, machine: execution.Machi
 
 def looked_at_of(
     dataset: Dataset, data: torch.Tensor | MapStyle[torch.Tensor], classes: int, machine: execution.Machine
-) -> LookedAt:
+) -> PreviewSamples:
     """Return the sources that pictures and measurements are made from: held-out ones, or else those of training.
 
     They come in an order of their own, always the same, since data may be sorted by class.
@@ -206,7 +206,7 @@ def looked_at_of(
         raise UserError(f"dataset: {error}.") from error
     order = torch.randperm(len(data), generator=stream(0, "sources to look at")).tolist()  # type: ignore[arg-type]
     read = _by_index(dataset, data, classes, machine)
-    return LookedAt(lambda places: read([order[place] for place in places]), len(order), dataset.paired)
+    return PreviewSamples(lambda places: read([order[place] for place in places]), len(order), dataset.paired)
 
 
 def _by_index(

@@ -1,4 +1,4 @@
-"""Batch norm over the global batch, when several processes each have a share of it."""
+"""Batch norm over the global batch of several processes."""
 
 import types
 from typing import cast
@@ -24,7 +24,7 @@ def synchronise(network: nn.Module, processes: Processes) -> None:
 
 
 def is_synchronised(module: nn.Module) -> bool:
-    """Return whether processes communicate within a module."""
+    """Return whether processes communicate in a module's pass."""
     return isinstance(module, _BatchNorm) and hasattr(module, "processes")
 
 
@@ -41,10 +41,10 @@ def _forward(norm: _BatchNorm, x: Tensor) -> Tensor:
     variance = processes.total(centred.square().sum(over)) / count
     if norm.running_mean is not None:
         _remember(norm, mean, variance * count / (count - 1))
-    made = centred * (variance + norm.eps).rsqrt().view(each)
+    normalised = centred * (variance + norm.eps).rsqrt().view(each)
     if norm.affine:
-        made = made * norm.weight.view(each) + norm.bias.view(each)
-    return made.to(x.dtype)
+        normalised = normalised * norm.weight.view(each) + norm.bias.view(each)
+    return normalised.to(x.dtype)
 
 
 @torch.no_grad()

@@ -19,7 +19,7 @@ PRECEDENCE = timedelta(seconds=3)
 
 
 class FailedElsewhere(RuntimeError):
-    """Another process has failed and says why; this one ends silently."""
+    """Another process has failed and reports the error; this one ends silently."""
 
 
 class DistributedProcesses(Processes):
@@ -36,7 +36,7 @@ class DistributedProcesses(Processes):
         self._store = store
         self.count = dist.get_world_size()
         self.rank = dist.get_rank()
-        self._hosts: Any = dist.new_group(backend="gloo")  # for what hosts tell each other while devices compute
+        self._hosts: Any = dist.new_group(backend="gloo")  # for messages between hosts while devices compute
         self._asked: tuple[Tensor, Any] | None = None
 
     def __deepcopy__(self, memo: object) -> "DistributedProcesses":
@@ -70,9 +70,9 @@ class DistributedProcesses(Processes):
         return summed
 
     def any_rank(self, asked: bool) -> bool:
-        """Return whether any process had been asked to stop at the time of the previous call.
+        """Return whether any process had been asked to stop by the previous call.
 
-        Hosts exchange their answers in the background, while they and the devices run the iteration in between.
+        Hosts exchange their answers in the background, during the iteration between two calls.
         """
         before, flag = self._asked, torch.tensor(int(asked))
         self._asked = flag, dist.all_reduce(flag, dist.ReduceOp.MAX, group=self._hosts, async_op=True)
@@ -88,10 +88,10 @@ class DistributedProcesses(Processes):
             self._asked[1].wait()
         self._asked = None
 
-    def tell(self, mine: Result) -> list[Result]:
-        said: list[Any] = [None] * self.count
-        dist.all_gather_object(said, mine, group=self._hosts)
-        return cast(list[Result], said)
+    def tell(self, value: Result) -> list[Result]:
+        values: list[Any] = [None] * self.count
+        dist.all_gather_object(values, value, group=self._hosts)
+        return cast(list[Result], values)
 
     def together(self, action: Callable[[], Result]) -> Result:
         """Run an action in every process, and return this one's result.
@@ -105,7 +105,11 @@ class DistributedProcesses(Processes):
             result = action()
         except (Exception, SystemExit) as raised:
             error = raised
-        failed = {rank: said for rank, said in enumerate(self.tell(None if error is None else str(error))) if said is not None}
+        failed = {
+            rank: message
+            for rank, message in enumerate(self.tell(None if error is None else str(error)))
+            if message is not None
+        }
         if not failed:
             return result
         first = min(failed)
@@ -117,15 +121,15 @@ class DistributedProcesses(Processes):
         return cast(Result, self.tell(self.together(lambda: action() if self.is_main else None))[0])
 
     def each(self, work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
-        """Do some work on each item, in turns of one item per process; an error is that of the first item that failed.
+        """Apply a function to each item, in turns of one item per process; an error is that of the first item that failed.
 
-        Results are pickled and sent turn by turn, so that the process that writes holds one from each process at a time.
+        Results are pickled and sent after each turn, so that the main process holds one from each process at a time.
         """
         left = iter(items)
         while turn := [*itertools.islice(left, self.count)]:
-            made, error = None, None
+            result, error = None, None
             try:
-                made = work(turn[self.rank]) if self.rank < len(turn) else None
+                result = work(turn[self.rank]) if self.rank < len(turn) else None
             except Exception as raised:
                 raised.add_note(f"In process {self.rank}:\n{traceback.format_exc()}")
                 error = raised
@@ -133,13 +137,13 @@ class DistributedProcesses(Processes):
                 if failed is not None:
                     raise failed
             results: list[Any] | None = [None] * self.count if self.is_main else None
-            dist.gather_object(made, results, group=self._hosts)
+            dist.gather_object(result, results, group=self._hosts)
             yield from (results or [])[: len(turn)]
 
     def is_reporter(self) -> bool:
-        """Return whether this process is the one to say why all end, when one has failed or they have failed alike.
+        """Return whether this process is to report why all processes end.
 
-        That is the first process to ask, but the one that writes gets precedence where it has failed too.
+        That is the first process to ask, but the main process has precedence if it has failed too.
         """
         if self._store is None:
             return True
@@ -148,7 +152,7 @@ class DistributedProcesses(Processes):
                 with contextlib.suppress(RuntimeError):
                     self._store.wait(["failure"], PRECEDENCE)
             return self._store.add("failure", 1) == 1
-        except RuntimeError:  # the store has ended with another process
+        except RuntimeError:  # the store ended with another process
             return self.is_main
 
     def close(self) -> None:
@@ -161,7 +165,7 @@ class DistributedProcesses(Processes):
 
 
 def summed(gradients: Gradients) -> Gradients:
-    """Return the gradients summed over processes, in one reduction; a gradient that is None is None in all of them."""
+    """Return the gradients summed over processes, in one reduction; a gradient is None in all processes or in none."""
     present = [gradient for gradient in gradients if gradient is not None]
     flat = torch.cat([gradient.reshape(-1) for gradient in present])
     dist.all_reduce(flat)

@@ -1,4 +1,4 @@
-"""How a process that torchrun has started finds the others."""
+"""Joining the processes that torchrun has started."""
 
 import atexit
 import os
@@ -18,19 +18,18 @@ NEEDED = ("RANK", "MASTER_ADDR", "MASTER_PORT")
 """The environment variables that torchrun sets for every process, besides WORLD_SIZE, LOCAL_RANK and LOCAL_WORLD_SIZE."""
 FINDING = timedelta(minutes=5)
 WAITING = timedelta(minutes=30)
-"""How long processes wait for each other: for one that writes, draws and evaluates, or has stopped without saying so."""
+"""How long processes wait for each other: for one that writes, draws and evaluates, or that has died."""
 
 
 def join() -> Processes:
-    """Join the processes that torchrun has started, and take this one's share of the machine; or be the only process.
+    """Join the processes that torchrun has started; without torchrun, return a single process.
 
-    Devices communicate by NCCL where each process has a GPU of its own, else by gloo. The current GPU becomes that of
-    LOCAL_RANK. Torchrun allows each process one thread unless OMP_NUM_THREADS says otherwise: here each gets its share of
-    the cores.
+    Devices communicate by NCCL if each process has a GPU of its own, else by gloo. The current GPU becomes that of LOCAL_RANK.
+    Torchrun allows each process one thread unless OMP_NUM_THREADS is set: here each gets its share of the cores.
 
     Raises:
         UserError: The environment is incomplete, or the others are not there.
-        FailedElsewhere: The same, where another process says so.
+        FailedElsewhere: The same, in all processes but the first.
     """
     count = _number("WORLD_SIZE", 1)
     if count == 1:
@@ -67,15 +66,15 @@ def _leave() -> None:
 
 
 def _number(name: str, default: int) -> int:
-    said = os.environ.get(name) or str(default)
-    if not said.isdecimal():
-        raise _cannot(f"{name}={said} is no number: start the processes with torchrun, which sets it")
-    return int(said)
+    value = os.environ.get(name) or str(default)
+    if not value.isdecimal():
+        raise _cannot(f"{name}={value} is no number: start the processes with torchrun, which sets it")
+    return int(value)
 
 
-def _cannot(said: str) -> UserError | FailedElsewhere:
+def _cannot(message: str) -> UserError | FailedElsewhere:
     """Return the error to raise: `UserError` in the first process, `FailedElsewhere` in the others."""
-    return UserError(said) if os.environ.get("RANK", "0") in ("0", "") else FailedElsewhere(said)
+    return UserError(message) if os.environ.get("RANK", "0") in ("0", "") else FailedElsewhere(message)
 
 
 def cores() -> int:

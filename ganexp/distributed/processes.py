@@ -1,6 +1,6 @@
-"""One process or several: where they share their work, and where they communicate. Nothing else knows about it.
+"""The interface of one process or several: how they share their work, and how they communicate.
 
-Torch is not imported here: a mistake on the command line need not wait for it.
+Torch is not imported here, so that errors on the command line appear without waiting for it.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ class Processes:
 
     @property
     def is_main(self) -> bool:
-        """Whether this process writes what a run leaves behind; exactly one does."""
+        """Whether this process writes the run folder; exactly one does."""
         return self.rank == 0
 
     def own(self, whole: Whole) -> Whole:
-        """Return this process's share of what belongs to the global batch, `(B, …)`: the rank-th of `count` equal parts."""
+        """Return this process's share of a tensor of the global batch, `(B, …)`: the rank-th of `count` equal parts."""
         return whole
 
     def gather(self, share: Tensor) -> Tensor:
@@ -46,11 +46,11 @@ class Processes:
         return share
 
     def sum(self, gradients: Gradients) -> Gradients:
-        """Return the gradients of the global objective, which are the sum of every process's."""
+        """Return the gradients of the global objective, the sum over processes."""
         return gradients
 
     def total(self, value: Tensor) -> Tensor:
-        """Return the sum of every process's tensor, through which each of them can differentiate."""
+        """Return the sum over processes of a tensor, which can be differentiated."""
         return value
 
     def any_rank(self, asked: bool) -> bool:
@@ -60,28 +60,28 @@ class Processes:
     def forget(self) -> None:
         """Forget earlier requests to stop, as a run begins."""
 
-    def tell(self, mine: Result) -> list[Result]:
-        """Exchange plain values: return what every process passes, by rank."""
-        return [mine]
+    def tell(self, value: Result) -> list[Result]:
+        """Exchange plain values: return the values of all processes, by rank."""
+        return [value]
 
     def together(self, action: Callable[[], Result]) -> Result:
         """Run an action in every process, and return this one's result; if it fails in one, it fails in all."""
         return action()
 
     def first(self, action: Callable[[], Result]) -> Result:
-        """Run an action in the process that writes, before any other goes on, and return its result, a plain value, in all."""
+        """Run an action in the main process while the others wait, and return its result, a plain value, in all of them."""
         return action()
 
     def is_reporter(self) -> bool:
-        """Return whether this process is the one to say why all end."""
+        """Return whether this process is to report why all processes end."""
         return True
 
     def close(self) -> None:
-        """Leave the others, once all processes have called this."""
+        """Leave the group, once all processes have called this."""
 
     def each(self, work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
-        """Do some work on each item, shared among processes, and yield the results in order to the process that writes.
+        """Apply a function to each item, shared among processes, and yield the results in order in the main process.
 
-        Every process has to iterate to the end. Work that fails on one item fails in every process.
+        Every process has to iterate to the end. An error on one item is raised in every process.
         """
         return map(work, items)

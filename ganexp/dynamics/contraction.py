@@ -13,7 +13,7 @@ from ganexp.losses import WGAN
 from ganexp.prior import Prior
 
 ITERATIONS = 100
-"""How many iterations are run, of which the second half is measured; at the end of each half, both lookaheads pull."""
+"""How many iterations are run, of which the second half is measured; each half is a multiple of lookahead's period."""
 
 
 class _Points(nn.Module):
@@ -41,7 +41,7 @@ class _Quadratic(nn.Module):
 
 
 def contraction(strategy: Callable[..., None], eigenvalues: Sequence[complex], rate: float) -> float:
-    """Return by what factor an iteration of a rule multiplies the distance from equilibrium, in the long run.
+    """Return the factor by which an iteration of a rule multiplies the distance from equilibrium, in the long run.
 
     For each eigenvalue a + ib the game has two parameters, ψ of D and θ of G, with aψ²/2 + bψθ in L_D and aθ²/2 − bψθ in L_G,
     so that its Jacobian is normal and has the eigenvalues a ± ib. Both players use plain gradient descent, at one rate.

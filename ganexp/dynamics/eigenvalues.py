@@ -20,32 +20,32 @@ DENSE = 64
 class Spectrum(NamedTuple):
     """Eigenvalues of J = ∂v/∂(ψ, θ), v = (∇_ψ L_D, ∇_θ L_G), and of its diagonal blocks.
 
-    A game attracts simultaneous steps where all eigenvalues of J have a positive real part, and rotates where imaginary parts
-    are large beside the real ones. A player is at a minimum of its own objective where its block has positive eigenvalues only.
+    Simultaneous steps converge where all eigenvalues of J have a positive real part, and rotate where imaginary parts are large
+    relative to the real parts. A player is at a minimum of its own objective where its block has only positive eigenvalues.
     """
 
     eigenvalues: npt.NDArray[np.complex128]
     """Those of J with the largest modulus and those with the smallest real part, `(k,)`, largest modulus first."""
     smallest_real: float
-    """The smallest real part of an eigenvalue of J; nan where no Arnoldi iteration for it converged."""
+    """The smallest real part of an eigenvalue of J; nan if the Arnoldi iteration did not converge."""
     rotation: float
-    """|Im λ|/|λ| of the eigenvalue with the largest modulus: 0 is no rotation, 1 nothing but rotation; nan likewise."""
+    """|Im λ|/|λ| of the eigenvalue with the largest modulus: 0 is no rotation, 1 pure rotation; nan likewise."""
     d: tuple[float, float]
-    """Smallest and largest eigenvalue of ∂²L_D/∂ψ²; nan where Lanczos iterations did not converge."""
+    """Smallest and largest eigenvalue of ∂²L_D/∂ψ²; nan if Lanczos iterations did not converge."""
     g: tuple[float, float]
     """The same of ∂²L_G/∂θ²."""
 
 
 def spectrum(field: Field, *, count: int = 6, products: int = 300) -> Spectrum:
-    """Return the spectrum of a game at one point, as far as it is found.
+    """Return the spectrum of a game at one point, as far as the iterations converge.
 
     Arnoldi iterations (SciPy's ARPACK) use products with Jᵀ, which has the eigenvalues of J; each product is one backward pass
     through the one that made v. Blocks are symmetric, so Lanczos iterations serve for them.
 
     Args:
         field: v at this point.
-        count: How many eigenvalues of each kind are asked for.
-        products: About how many products each of the four searches may take.
+        count: Number of eigenvalues of each kind.
+        products: Approximate number of products that each of the four searches may take.
 
     Raises:
         ValueError: Second derivatives are not finite.
@@ -60,10 +60,10 @@ def spectrum(field: Field, *, count: int = 6, products: int = 300) -> Spectrum:
 
     whole = _operator(field.transposed, field.vector)
     largest, leftmost = (_eigenvalues(whole, which, count, products) for which in ("LM", "SR"))
-    found = np.concatenate([largest, leftmost])
+    eigenvalues = np.concatenate([largest, leftmost])
     return Spectrum(
-        _distinct(found[np.argsort(-abs(found), kind="stable")]),
-        smallest_real=float(found.real.min()) if len(leftmost) else float("nan"),
+        _distinct(eigenvalues[np.argsort(-abs(eigenvalues), kind="stable")]),
+        smallest_real=float(eigenvalues.real.min()) if len(leftmost) else float("nan"),
         rotation=_rotation(largest[np.argmax(abs(largest))]) if len(largest) else float("nan"),
         d=_ends(_operator(of_d, d), products),
         g=_ends(_operator(of_g, g), products),
@@ -78,12 +78,12 @@ def _operator(product: Callable[[Vector], Vector], like: Vector) -> "LinearOpera
     """Turn a product with lists of tensors into one with flat arrays in float64."""
     from scipy.sparse.linalg import LinearOperator  # takes a while to import
 
-    sizes = [one.numel() for one in like]
+    sizes = [tensor.numel() for tensor in like]
 
     def flat(u: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         parts = torch.from_numpy(np.ascontiguousarray(u, np.float64).ravel()).to(like[0]).split(sizes)
-        made = product([part.view_as(one) for part, one in zip(parts, like, strict=True)])
-        together: npt.NDArray[np.float64] = concatenated(made).double().cpu().numpy()
+        result = product([part.view_as(tensor) for part, tensor in zip(parts, like, strict=True)])
+        together: npt.NDArray[np.float64] = concatenated(result).double().cpu().numpy()
         if not np.isfinite(together).all():
             raise ValueError("the game's second derivatives are not finite here")
         return together
@@ -97,17 +97,17 @@ def _eigenvalues(operator: "LinearOperator", which: str, count: int, products: i
 
     size, _ = operator.shape
     if size <= max(DENSE, count + 2):
-        every = np.linalg.eigvals(operator @ np.eye(size)).astype(np.complex128)
-        order = -abs(every) if which == "LM" else every.real
-        return every[np.argsort(order, kind="stable")[:count]]
-    if not (operator @ _start(size)).any():  # J is zero, for which ARPACK finds nothing
+        all_of_them = np.linalg.eigvals(operator @ np.eye(size)).astype(np.complex128)
+        order = -abs(all_of_them) if which == "LM" else all_of_them.real
+        return all_of_them[np.argsort(order, kind="stable")[:count]]
+    if not (operator @ _start(size)).any():  # ARPACK finds no eigenvalue of J = 0
         return np.zeros(1, np.complex128)
     basis = min(size, max(2 * count + 1, 20))
     try:
-        found = eigs(operator, count, **_settings(size, basis, which, products), return_eigenvectors=False)
+        eigenvalues = eigs(operator, count, **_settings(size, basis, which, products), return_eigenvectors=False)
     except ArpackNoConvergence as error:
-        found = error.eigenvalues
-    return np.asarray(found, np.complex128)
+        eigenvalues = error.eigenvalues
+    return np.asarray(eigenvalues, np.complex128)
 
 
 def _ends(operator: "LinearOperator", products: int) -> tuple[float, float]:
@@ -118,9 +118,9 @@ def _ends(operator: "LinearOperator", products: int) -> tuple[float, float]:
     if not size:
         return float("nan"), float("nan")
     if size <= DENSE:
-        every = np.linalg.eigvalsh(operator @ np.eye(size))
-        return float(every[0]), float(every[-1])
-    if not (operator @ _start(size)).any():  # as where a hinge loss is flat
+        all_of_them = np.linalg.eigvalsh(operator @ np.eye(size))
+        return float(all_of_them[0]), float(all_of_them[-1])
+    if not (operator @ _start(size)).any():  # for example where a hinge loss is flat
         return 0.0, 0.0
     ends = []
     for which in ("SA", "LA"):
@@ -144,12 +144,12 @@ def _start(size: int) -> npt.NDArray[np.float64]:
 def _distinct(eigenvalues: npt.NDArray[np.complex128]) -> npt.NDArray[np.complex128]:
     """Leave out duplicates: both searches may find the same eigenvalues."""
     kept: list[complex] = []
-    for one in eigenvalues:
-        if all(abs(one - other) > 1e-6 * abs(one) + 1e-12 * abs(eigenvalues[0]) for other in kept):
-            kept.append(one)
+    for eigenvalue in eigenvalues:
+        if all(abs(eigenvalue - other) > 1e-6 * abs(eigenvalue) + 1e-12 * abs(eigenvalues[0]) for other in kept):
+            kept.append(eigenvalue)
     return np.array(kept, np.complex128)
 
 
 def concatenated(tensors: Vector) -> Tensor:
     """Return tensors as one vector."""
-    return torch.cat([one.detach().flatten() for one in tensors])
+    return torch.cat([tensor.detach().flatten() for tensor in tensors])

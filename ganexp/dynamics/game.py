@@ -17,15 +17,14 @@ from ganexp.streams import undisturbed
 
 @contextmanager
 def still(gan: GAN, x: Batch, z: Batch) -> Iterator[Field]:
-    """Return the field of both players' gradients on a batch of reals and one of latents, and leave everything as it was.
+    """Return the field of both players' gradients on a batch of reals and one of latents, without a change of any state.
 
-    Networks are in the mode in which they train, so that batch norm uses the statistics of these batches. Samples are not
-    augmented, and a batch is not split. A penalty takes part as in the coming iteration: one that is due only every n-th time
-    is left out unless it is due then. Parameters, buffers, random streams and the penalty's state are afterwards what they
-    were; the field must not be used after that.
+    Networks are in training mode, so that batch norm uses the statistics of these batches. Samples are not augmented, and a
+    batch is not split. A penalty takes part as in the next iteration: a lazy one is left out unless it is due then. Parameters,
+    buffers, random streams and the penalty's state are restored at the end; the field must not be used after that.
 
     Args:
-        gan: The networks, with all that belongs to them, of a single process.
+        gan: The GAN of a single process.
         x: Real samples in [-1, 1], or points, with their labels if the networks read any.
         z: As many latents.
 

@@ -1,4 +1,4 @@
-"""The path angle of a run: the rotation of a game on the way to its last weights (Berard et al. 2020, section 4)."""
+"""The path angle of a run, which shows the rotation of a game around its last weights (Berard et al. 2020, section 4)."""
 
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -19,26 +19,26 @@ def path_angle(
 ) -> list[float | None]:
     """Return the cosine of the angle between −v and the direction from start to end, at places on the line through both.
 
-    Where the end only attracts, the cosine is near 1 before it (place 1) and near −1 beyond it; a game that rotates about the
-    end has a bump beside that change of sign. Where the field is 0 or not finite, there is none. The networks have their own
-    weights again afterwards.
+    If the end only attracts, the cosine is near 1 before it (place 1) and near −1 beyond it; if the game rotates about the end,
+    there is a bump beside this change of sign. The cosine is None where the field is 0 or not finite. The networks' weights are
+    restored at the end.
 
     Args:
-        gan: The networks that are moved along the line.
+        gan: The GAN whose networks are moved along the line.
         start: Weights of both networks, D's first, in the order of `gan.d_parameters` and `gan.g_parameters`.
         end: The same at a later time.
         places: 0 is the start, 1 the end.
         v: The field at the networks' weights.
     """
     parameters = [*gan.d_parameters, *gan.g_parameters]
-    before = [one.detach().clone() for one in parameters]
-    way = concatenated([after - first for first, after in zip(start, end, strict=True)])
+    before = [parameter.detach().clone() for parameter in parameters]
+    direction = concatenated([after - first for first, after in zip(start, end, strict=True)])
     cosines: list[float | None] = []
     try:
         for place in places:
             _put(parameters, [torch.lerp(first, after, place) for first, after in zip(start, end, strict=True)])
             along = concatenated(v())
-            cosine = float(-(along @ way) / (along.norm() * way.norm()))
+            cosine = float(-(along @ direction) / (along.norm() * direction.norm()))
             cosines.append(cosine if math.isfinite(cosine) else None)
     finally:
         _put(parameters, before)

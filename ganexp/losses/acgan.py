@@ -13,10 +13,10 @@ from ganexp.ranges import checked
 
 
 class ACGAN(Loss):
-    """Have D also classify images, and G make images that it classifies right (Odena et al. 2017, equations 2 and 3).
+    """D also classifies images, and G makes images that D classifies correctly (Odena et al. 2017, equations 2 and 3).
 
-    D returns each image's cross-entropy under its own label behind its score: c_r of reals, and c_f of fakes under the labels
-    that they were generated from. With the two losses of `base`, L_D = base + weight · (mean c_r + mean c_f) and
+    D returns the cross-entropy of each image's own label after its score: c_r of reals, and c_f of fakes under the labels that
+    they were generated from. With the two losses of `base`, L_D = base + weight · (mean c_r + mean c_f) and
     L_G = base + weight · mean c_f. As in the paper, D learns from the classes of fakes too; other code often leaves that out.
     Departure: the paper has no weight, and a saturating loss for G: that is `base` minimax and `weight` 1.
 

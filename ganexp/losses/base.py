@@ -16,18 +16,18 @@ class Loss(nn.Module, Part):
     `ganexp.batch.scores_of` and `further_of` separate them. From a D that scores S places of each image a loss is given
     `(B, 1, S)`: it acts on each place as it does on an image, and takes its means over batch and places.
 
-    D minimises `d_loss`, G minimises `g_loss`; means run over the batch, whose size is read from the scores. What a
-    loss remembers lives in buffers, on the device, and is checkpointed with the networks.
+    D minimises `d_loss`, G minimises `g_loss`; means run over the batch, whose size is read from the scores. The state of a
+    loss is kept in buffers, on the device, and is checkpointed with the networks.
     """
 
     accepts: frozenset[Literal["logit", "energy"]] = frozenset({"logit"})
     """The kinds of discriminator output for which the loss has a meaning."""
 
     reads = ""
-    """What D has to return behind each score, by the name that D gives it in `further`; empty for scores alone."""
+    """The name, in D's `further`, of what D has to return after each score; empty for scores alone."""
 
     remedy: ClassVar[Mapping[str, Any]] = {}
-    """The loss's own settings with which it reads scores alone, any one of them, for messages."""
+    """Settings of the loss, any one of which makes it read scores alone, for messages."""
 
     g_needs_real = False
     """Whether `g_loss` compares with the real scores; they have a graph only if it is differentiated through D's weights."""
@@ -36,25 +36,25 @@ class Loss(nn.Module, Part):
     """Whether ∂L_G/∂f_i ÷ ∂L_D/∂f_i is the same for every fake i, which lets `one_stage` work under batch norm."""
 
     zero_sum = False
-    """Whether `g_loss` is minus the part of `d_loss` that G can change, so that both players bid for one number."""
+    """Whether `g_loss` is minus the part of `d_loss` that depends on G."""
 
     low_is_real = False
-    """Whether D gives a sample a lower score the more real it takes it to be, as with energies."""
+    """Whether a low score means real, as with energies."""
 
     pairs = False
     """Whether `g_loss` compares the i-th fake with the i-th real sample, so that a subset of the fakes needs its partners."""
 
     boundary: float | None = None
-    """The score at which D takes a sample neither for real nor for generated; None where no score means that, as a critic's."""
+    """The score between real and generated samples; None if there is none, as for a critic."""
 
     fits_sigmoid = False
     """Whether scores in [0, 1] suit the loss, as targets of 0 and 1 do."""
 
     log_ratio = False
-    """Whether the best D's score is log p(x)/g(x), up to a constant, with p the density of the data and g that of samples."""
+    """Whether the optimal D's score is log p(x)/g(x) up to a constant, with p the density of the data and g that of samples."""
 
     measures: ClassVar[Mapping[str, Scalar]] = {}
-    """What `measurements` returns, by key; the report, the dashboard, W&B, the progress bar and `keep_best` read it here."""
+    """The scalars of `measurements` by key, for the report, the dashboard, W&B, the progress bar and `keep_best`."""
 
     def check(self, run: Facts) -> None:
         """Refuse a discriminator that does not return what the loss reads, or batches that the loss cannot compare."""
@@ -88,5 +88,5 @@ class Loss(nn.Module, Part):
         """Move the loss's own state after an iteration, by the scores of its last D update and its last G update."""
 
     def measurements(self, real: Tensor, fake: Tensor) -> dict[str, Tensor]:
-        """Return what `measures` declares, from the same two batches of scores."""
+        """Return the scalars that `measures` declares, from the same two batches of scores."""
         return {}

@@ -1,4 +1,4 @@
-"""Several discriminators in one: the mean of a loss over them, however many places each of them scores."""
+"""The mean of a loss over several discriminators in one, each with the same weight."""
 
 import copy
 from collections.abc import Sequence
@@ -12,12 +12,12 @@ from ganexp.losses.base import Loss
 
 
 def over_heads(loss: Loss, heads: Sequence[int]) -> Loss:
-    """Return a view of a loss that is its mean over groups of neighbouring places; all its state is shared.
+    """Return a view of a loss that is its mean over discriminators; all of its state is shared.
 
     Args:
         loss: The loss.
-        heads: How many of the places of scores `(B, 1, S)` belong to each discriminator, in their order; with fewer than two,
-            the loss is returned as it is.
+        heads: The number of each discriminator's places in scores `(B, 1, S)`, in order; with fewer than two, the loss itself
+            is returned.
     """
     if len(heads) < 2:
         return loss
@@ -29,16 +29,16 @@ def over_heads(loss: Loss, heads: Sequence[int]) -> Loss:
 
 def _observe(loss: Loss, heads: tuple[int, ...], real: Tensor, fake: Tensor) -> None:
     """Have a loss observe the mean score of each head, so that each has an equal share."""
-    loss.observe(*(torch.stack([one.mean() for one in _by_head(scores, heads)]) for scores in (real, fake)))
+    loss.observe(*(torch.stack([of_head.mean() for of_head in _by_head(scores, heads)]) for scores in (real, fake)))
 
 
-def _mean(of: Any, heads: tuple[int, ...], real: Tensor | None, fake: Tensor) -> Any:
+def _mean(function: Any, heads: tuple[int, ...], real: Tensor | None, fake: Tensor) -> Any:
     """Return the mean of a function of real and fake scores over heads: of a scalar, or of each scalar by its key."""
     reals = [None] * len(heads) if real is None else _by_head(real, heads)
-    found = [of(r, f) for r, f in zip(reals, _by_head(fake, heads), strict=True)]
-    if isinstance(found[0], Tensor):
-        return torch.stack(found).mean()
-    return {key: torch.stack([one[key] for one in found]).mean() for key in found[0]}
+    values = [function(r, f) for r, f in zip(reals, _by_head(fake, heads), strict=True)]
+    if isinstance(values[0], Tensor):
+        return torch.stack(values).mean()
+    return {key: torch.stack([value[key] for value in values]).mean() for key in values[0]}
 
 
 def _by_head(scores: Tensor, heads: tuple[int, ...]) -> tuple[Tensor, ...]:

@@ -1,7 +1,7 @@
-"""Relativistic losses: what counts is how much more real a real sample looks than a generated one.
+"""Relativistic losses: they compare the scores of real and generated samples with each other.
 
-Scores are logits. Both losses are invariant to a shift of all scores, so nothing holds their mean: `score/real` and
-`score/fake` show where it drifts. They are written with logsigmoid, as in `ganexp.losses.logistic`.
+Scores are logits. Both losses are invariant to a shift of all scores, so their mean may drift: see `score/real` and
+`score/fake`. They are written with logsigmoid, as in `ganexp.losses.logistic`.
 """
 
 from torch import Tensor
@@ -47,7 +47,7 @@ class RpGAN(Loss):
 
 
 def _more_real_on_average(first: Tensor, second: Tensor) -> Tensor:
-    """Return how far the first scores are from lying above the second's mean, and the second from lying below the first's."""
+    """Return the loss of the first scores being below the second's mean, and the second above the first's."""
     return -0.5 * (logsigmoid(first - second.mean()).mean() + logsigmoid(first.mean() - second).mean())
 
 

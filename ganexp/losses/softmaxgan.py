@@ -14,10 +14,10 @@ class SoftmaxGAN(Loss):
     """Spread the mass of one softmax over 2B scores: D on the real half, G on all (Lin 2017, equations 6 to 9).
 
     With Z = Σ e^(−r) + Σ e^(−f): L_D = mean r + ln Z, L_G = mean over all scores + ln Z. A low score means real.
-    Both are invariant to a shift of all scores, so nothing holds the scores' mean: `score/real` and `score/fake` show where
-    it drifts. Here the scores are shifted so that the lowest one, which has most of the mass, is 0: without that, the
-    softmax loses digits as the mean drifts away. L_D is at least ln B and L_G at least ln 2B: the excesses over these
-    floors are logged. Where D scores places of each sample, B counts the places of the batch.
+    Both are invariant to a shift of all scores, so their mean may drift: see `score/real` and `score/fake`. Here the scores are
+    shifted so that the lowest one, which has most of the mass, is 0; otherwise the softmax would lose digits as the mean
+    drifts. L_D is at least ln B and L_G at least ln 2B, and the excesses over these bounds are logged. If D scores places of
+    each sample, B counts the places of the batch.
     """
 
     accepts = frozenset({"logit", "energy"})

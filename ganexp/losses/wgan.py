@@ -8,7 +8,7 @@ from ganexp.losses.base import Loss
 class WGAN(Loss):
     """The dual form of the Wasserstein-1 distance (Arjovsky et al. 2017, equation 2).
 
-    D must be kept Lipschitz by something else: `WeightClipping` in that paper, `GradientPenalty` in WGAN-GP.
+    D must be kept Lipschitz by a penalty: `WeightClipping` in that paper, `GradientPenalty` in WGAN-GP.
     """
 
     uniform_ratio = True

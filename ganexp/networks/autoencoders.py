@@ -54,7 +54,7 @@ class Autoencoder(nn.Module):
     reads_sources = True
 
     def __init__(
-        self, source: tuple[int, ...], shape: tuple[int, ...], *, width: int, depth: int, made: int, taken: int
+        self, source: tuple[int, ...], shape: tuple[int, ...], *, width: int, depth: int, encoded: int, decoded: int
     ) -> None:
         super().__init__()
         check_sides(source, shape)
@@ -68,8 +68,8 @@ class Autoencoder(nn.Module):
         for before, after in itertools.pairwise([source[0], *widths]):
             down += [nn.Conv2d(before, after, 4, 2, 1), *activated(after)]
         self.encoder = nn.Sequential(*down, Residual(widths[-1]), *activated(widths[-1]))
-        self.to_codes = nn.Conv2d(widths[-1], made, 1)
-        up: list[nn.Module] = [nn.Conv2d(taken, widths[-1], 3, padding=1), Residual(widths[-1]), *activated(widths[-1])]
+        self.to_codes = nn.Conv2d(widths[-1], encoded, 1)
+        up: list[nn.Module] = [nn.Conv2d(decoded, widths[-1], 3, padding=1), Residual(widths[-1]), *activated(widths[-1])]
         for before, after in itertools.pairwise(widths[::-1]):
             up += [nn.ConvTranspose2d(before, after, 4, 2, 1), *activated(after)]
         self.decoder = nn.Sequential(*up)
@@ -141,7 +141,7 @@ class VQ(Autoencoder):
         length: Width = 8,
         decay: Annotated[float, Ge(0), Lt(1)] = 0.99,
     ) -> None:
-        super().__init__(source, shape, width=width, depth=depth, made=length, taken=length)
+        super().__init__(source, shape, width=width, depth=depth, encoded=length, decoded=length)
         self.decay = decay
         book = nn.functional.normalize(torch.randn(codes, length), dim=1)
         self.register_buffer("book", book)
@@ -224,7 +224,7 @@ class VAE(Autoencoder):
         length: Width = 8,
         noise: bool = True,
     ) -> None:
-        super().__init__(source, shape, width=width, depth=depth, made=2 * length, taken=length)
+        super().__init__(source, shape, width=width, depth=depth, encoded=2 * length, decoded=length)
         self.noise = noise
 
     @property

@@ -166,7 +166,7 @@ class ModulatedBatchNorm2d(nn.Module):
 
     def forward(self, x: Tensor, vector: Tensor) -> Tensor:
         """Normalise `(B, channels, H, W)` under vectors `(B, size)`."""
-        gain, bias = (one(vector)[:, :, None, None] for one in (self.gain, self.bias))
+        gain, bias = (layer(vector)[:, :, None, None] for layer in (self.gain, self.bias))
         return (1 + gain) * self.norm(x) + bias
 
 

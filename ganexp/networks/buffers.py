@@ -11,7 +11,7 @@ from torch import nn
 def unmoved(*networks: nn.Module) -> Iterator[None]:
     """Put the buffers of networks back at the end, whatever passes inside write into them or put in their places."""
     modules = [module for network in networks for module in network.modules()]
-    buffers = [(m, name, one, one.clone()) for m in modules for name, one in m._buffers.items() if one is not None]
+    buffers = [(m, name, buffer, buffer.clone()) for m in modules for name, buffer in m._buffers.items() if buffer is not None]
     try:
         yield
     finally:

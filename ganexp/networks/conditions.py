@@ -28,7 +28,7 @@ class ConditionalBatchNorm2d(nn.Module):
 
     def forward(self, x: Tensor, labels: Tensor) -> Tensor:
         """Normalise `(B, channels, H, W)` under labels `(B,)`."""
-        gain, bias = (one(labels)[:, :, None, None] for one in (self.gain, self.bias))
+        gain, bias = (layer(labels)[:, :, None, None] for layer in (self.gain, self.bias))
         return gain * self.norm(x) + bias
 
 

@@ -199,10 +199,10 @@ class DiTDiscriminator(Transformer):
 
     def forward(self, x: Tensor, *labels: Tensor) -> Tensor:
         """Map samples `(B, C, H, W)`, and labels `(B,)` in a conditional GAN, to logits `(B,)`."""
-        made = self.linear(self.norm(self.features(x, *labels)[-1][:, 0]))
+        outputs = self.linear(self.norm(self.features(x, *labels)[-1][:, 0]))
         if self.mapping is None:
-            return made.flatten(0)
-        return (made * self.mapping(x.flatten(1)[:, :0], *labels)).sum(1) / math.sqrt(made.shape[1])
+            return outputs.flatten(0)
+        return (outputs * self.mapping(x.flatten(1)[:, :0], *labels)).sum(1) / math.sqrt(outputs.shape[1])
 
 
 class TokenBlock(nn.Module):
@@ -243,10 +243,10 @@ class Modulation(nn.Module):
 
     def forward(self, vector: Tensor) -> Any:
         """Map `(B, width)` to `(shift, scale, gate)` of each part, `(B, 1, width)`."""
-        made = self.linear(silu(vector))[:, None]
+        modulation = self.linear(silu(vector))[:, None]
         if self.shifts:
-            return [part.chunk(3, -1) for part in made.chunk(2, -1)]
-        return [(0.0, *part.chunk(2, -1)) for part in made.chunk(2, -1)]
+            return [part.chunk(3, -1) for part in modulation.chunk(2, -1)]
+        return [(0.0, *part.chunk(2, -1)) for part in modulation.chunk(2, -1)]
 
 
 class Gates(nn.Module):
@@ -284,10 +284,10 @@ class Attention(nn.Module):
         if angles is not None:
             queries, keys = rotated(queries, angles), rotated(keys, angles)
         if self.fused:
-            made = scaled_dot_product_attention(queries, keys, values)
+            attended = scaled_dot_product_attention(queries, keys, values)
         else:
-            made = (queries @ keys.mT * queries.shape[-1] ** -0.5).softmax(-1) @ values
-        return self.out(made.transpose(1, 2).flatten(2))
+            attended = (queries @ keys.mT * queries.shape[-1] ** -0.5).softmax(-1) @ values
+        return self.out(attended.transpose(1, 2).flatten(2))
 
 
 class SwiGLU(nn.Module):
@@ -318,9 +318,9 @@ class ToPatches(nn.Module):
 
     def forward(self, x: Tensor, vector: Tensor) -> Tensor:
         """Map tokens `(B, T, width)` under vectors `(B, width)` to `(B, T, pixels)`."""
-        made, width = self.modulation(silu(vector))[:, None], x.shape[2]
-        x = self.norm(x) * (1 + made[..., :width])
-        return self.linear(x + made[..., width:] if made.shape[2] > width else x)
+        modulation, width = self.modulation(silu(vector))[:, None], x.shape[2]
+        x = self.norm(x) * (1 + modulation[..., :width])
+        return self.linear(x + modulation[..., width:] if modulation.shape[2] > width else x)
 
 
 class ClassVectors(nn.Module):
@@ -339,8 +339,8 @@ class ClassVectors(nn.Module):
 
 def norm(width: int, kind: Kind, *, weights: bool = True) -> nn.Module:
     """Return the norm of a kind of block."""
-    made = nn.LayerNorm if kind == "dit" else nn.RMSNorm
-    return made(width, eps=1e-6, elementwise_affine=weights)
+    layer = nn.LayerNorm if kind == "dit" else nn.RMSNorm
+    return layer(width, eps=1e-6, elementwise_affine=weights)
 
 
 def linear(before: int, after: int, *, bias: bool = True, gain: float = 1.0) -> nn.Linear:

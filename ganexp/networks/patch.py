@@ -58,12 +58,14 @@ class PatchDiscriminator(nn.Module):
         """How many places it scores."""
         self.reads_source = bool(source)
         channels = [seen_channels(shape, source)] + [width * min(8, 2**i) for i in range(layers + 1)]
-        made: list[nn.Module] = []
+        modules: list[nn.Module] = []
         for i, (before, after) in enumerate(itertools.pairwise(channels)):
-            made.append(nn.Conv2d(before, after, 4, stride=2 if i < layers else 1, padding=1, bias=i == 0 or norm != "batch"))
-            made += [*(norm_layers(norm, after) if i else []), nn.LeakyReLU(0.2)]
-        made.append(nn.Conv2d(channels[-1], 1, 4, padding=1))
-        self.layers = nn.Sequential(*made).apply(initialize)
+            modules.append(
+                nn.Conv2d(before, after, 4, stride=2 if i < layers else 1, padding=1, bias=i == 0 or norm != "batch")
+            )
+            modules += [*(norm_layers(norm, after) if i else []), nn.LeakyReLU(0.2)]
+        modules.append(nn.Conv2d(channels[-1], 1, 4, padding=1))
+        self.layers = nn.Sequential(*modules).apply(initialize)
         if norm == "spectral":
             for layer in self.layers:
                 if isinstance(layer, nn.Conv2d):
@@ -71,12 +73,12 @@ class PatchDiscriminator(nn.Module):
 
     def features(self, x: Tensor, *source: Tensor) -> list[Tensor]:
         """Return what follows each leaky ReLU: the output of every layer but the last, given what `forward` takes."""
-        x, found = beside(x, *source), []
+        x, outputs = beside(x, *source), []
         for layer in self.layers[:-1]:
             x = layer(x)
             if isinstance(layer, nn.LeakyReLU):
-                found.append(x)
-        return found
+                outputs.append(x)
+        return outputs
 
     def forward(self, x: Tensor, *source: Tensor) -> Tensor:
         """Map images `(B, C, H, W)`, and their sources if it reads any, to logits `(B, 1, h, w)`."""
@@ -90,7 +92,7 @@ class MultiscaleDiscriminator(nn.Module):
     places it scores; the authors take the sum.
 
     Args:
-        shape: `(C, H, W)`, whose sides at the smallest scale are at least 3 · 2^`layers`.
+        shape: `(C, H, W)`, whose sides at the last scale are at least 3 · 2^`layers`.
         width, layers, norm, source, reads_source: As in `PatchDiscriminator`.
         scales: How many discriminators there are.
     """
@@ -116,49 +118,51 @@ class MultiscaleDiscriminator(nn.Module):
         self.reads_source = bool(source)
         smaller = [(seen_channels(shape, source), -(-height // 2**i), -(-side // 2**i)) for i in range(scales)]
         try:
-            places = [map_sides(one, layers) for one in smaller]
+            places = [map_sides(small, layers) for small in smaller]
         except Misfit:
             least = 3 * 2**layers
-            fitting = sum(min(one[1:]) >= least for one in smaller)
+            fitting = sum(min(small[1:]) >= least for small in smaller)
             if not fitting:  # not even one discriminator, whose remedy is another
                 raise
-            seen = "{1}×{2}".format(*smaller[-1])
+            last = "{1}×{2}".format(*smaller[-1])
             reason = (
-                f"has layers={layers}, which need sides of {least} pixels or more, and the last of scales={scales} sees {seen}"
+                f"has layers={layers}, which need sides of {least} pixels or more, and the last of scales={scales} sees {last}"
             )
             raise Misfit(reason, scales=fitting) from None
         self.heads = tuple(h * w for h, w in places)
         """How many places each of them scores."""
-        self.scales = nn.ModuleList(PatchDiscriminator(one, width=width, layers=layers, norm=norm) for one in smaller)
+        self.scales = nn.ModuleList(PatchDiscriminator(small, width=width, layers=layers, norm=norm) for small in smaller)
 
     def features(self, x: Tensor, *source: Tensor) -> list[Tensor]:
         """Return the features of all discriminators."""
-        return [feature for one, seen in self._each(x, *source) for feature in one.features(seen)]
+        return [feature for network, scaled in self._each(x, *source) for feature in network.features(scaled)]
 
     def forward(self, x: Tensor, *source: Tensor) -> Tensor:
         """Map images `(B, C, H, W)`, and their sources if it reads any, to the logits of all discriminators, `(B, 1, S)`."""
-        return torch.cat([one(seen).flatten(2) for one, seen in self._each(x, *source)], 2)
+        return torch.cat([network(scaled).flatten(2) for network, scaled in self._each(x, *source)], 2)
 
     def _each(self, x: Tensor, *source: Tensor) -> Iterator[tuple[Any, Tensor]]:
         """Yield each discriminator, and what it looks at."""
         x = beside(x, *source)
-        for i, one in enumerate(self.scales):
+        for i, network in enumerate(self.scales):
             x = avg_pool2d(x, 3, stride=2, padding=1, count_include_pad=False) if i else x
-            yield one, x
+            yield network, x
 
 
 def seen_channels(shape: tuple[int, ...], source: tuple[int, ...]) -> int:
     """Return the channels of an image with its source beside it, which may be empty."""
     if not source:
         return shape[0]
-    if any(one > other for one, other in zip(sides(source), sides(shape), strict=True)):
+    if any(of_source > of_sample for of_source, of_sample in zip(sides(source), sides(shape), strict=True)):
         raise ValueError(f"sources should not be larger than samples, {shape[1]}×{shape[2]}, and are {source[1]}×{source[2]}")
     return shape[0] + source[0]
 
 
 def beside(x: Tensor, *source: Tensor) -> Tensor:
     """Return images with their sources as further channels; smaller sources are enlarged, each pixel as it is."""
-    return torch.cat([x, *(one if one.shape[2:] == x.shape[2:] else interpolate(one, x.shape[2:]) for one in source)], 1)
+    return torch.cat(
+        [x, *(tensor if tensor.shape[2:] == x.shape[2:] else interpolate(tensor, x.shape[2:]) for tensor in source)], 1
+    )
 
 
 def map_sides(shape: tuple[int, ...], layers: int) -> tuple[int, int]:

@@ -82,7 +82,7 @@ class ProjectedDiscriminator(nn.Module):
             fixed.requires_grad_(False)
         strides = [2 ** (2 + i) for i in range(len(channels))]
         maps = [(-(-height // stride), -(-side // stride)) for stride in strides]
-        heads = [head(before, one) for before, one in zip(mixed, maps, strict=True)]
+        heads = [head(before, map_side) for before, map_side in zip(mixed, maps, strict=True)]
         self.scales = nn.ModuleList(network for network, _ in heads)
         self.heads = tuple(places for _, places in heads)
         """How many places each of them scores."""
@@ -100,25 +100,25 @@ class ProjectedDiscriminator(nn.Module):
         """Return the mixed maps, from the finest scale to the coarsest: `(B, width · 2ⁱ, h, w)`."""
         h = interpolate(x, (self.size, self.size), mode="bilinear") if self.size else x
         h = (h.expand(-1, 3, -1, -1) / 2 + 0.5 - self.mean) / self.std
-        seen = []
+        features = []
         for stage, across in zip(self.stages, self.across_channels, strict=True):
             h = stage(h)
-            seen.append(across(h))
+            features.append(across(h))
         mixed: list[Tensor] = []
-        for own, across in zip(reversed(seen), reversed(self.across_scales), strict=True):
-            coarser = [interpolate(one, own.shape[2:], mode="bilinear") for one in mixed[-1:]]
+        for own, across in zip(reversed(features), reversed(self.across_scales), strict=True):
+            coarser = [interpolate(mixed_map, own.shape[2:], mode="bilinear") for mixed_map in mixed[-1:]]
             mixed.append(across(torch.cat([own, *coarser], 1)))
         return mixed[::-1]
 
     def features(self, x: Tensor) -> list[Tensor]:
         """Return what each leaky ReLU of each head returns."""
-        found = []
+        outputs = []
         for network, h in self._each(x):
             for layer in network[:-1]:
                 h = layer(h)
                 if isinstance(layer, nn.LeakyReLU):
-                    found.append(h)
-        return found
+                    outputs.append(h)
+        return outputs
 
     def forward(self, x: Tensor) -> Tensor:
         """Map images `(B, C, H, W)` in [-1, 1] to the logits of all heads, `(B, 1, S)`."""
@@ -140,7 +140,7 @@ def head(channels: int, sides: tuple[int, int]) -> tuple[nn.Sequential, int]:
 
 
 def frozen_stages(name: str, weights: str | None) -> tuple[nn.ModuleList, list[int]]:
-    """Return a network of torchvision in four parts, which end at a 4th, 8th, 16th and 32nd of the sides, and their channels."""
+    """Return a torchvision network in four parts, which end at a 4th, 8th, 16th and 32nd of the sides, and their channels."""
     from torchvision import models  # slow to import
     from torchvision.ops import FrozenBatchNorm2d
 
@@ -166,8 +166,8 @@ def load(network: nn.Module, path: Path, name: str) -> None:
     try:
         weights = weights_among(read_state(path), own)
     except (FileNotFoundError, ValueError) as error:
-        told = "is missing" if isinstance(error, FileNotFoundError) else f"holds other weights ({error})"
-        raise ValueError(f"weights={path} {told}: download torchvision's file of {name}, and name it") from None
+        problem = "is missing" if isinstance(error, FileNotFoundError) else f"holds other weights ({error})"
+        raise ValueError(f"weights={path} {problem}: download torchvision's file of {name}, and name it") from None
     if not any(value.is_meta for value in own.values()):
         network.load_state_dict(weights)
 

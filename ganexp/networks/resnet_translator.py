@@ -73,11 +73,11 @@ class _ReflectedBlock(nn.Module):
 
     def __init__(self, channels: int, norm: Norm) -> None:
         super().__init__()
-        one, other = (
+        first, second = (
             [nn.ReflectionPad2d(1), nn.Conv2d(channels, channels, 3, bias=norm != "batch"), *norm_layers(norm, channels)]
             for _ in range(2)
         )
-        self.residual = nn.Sequential(*one, nn.ReLU(), *other)
+        self.residual = nn.Sequential(*first, nn.ReLU(), *second)
 
     def forward(self, x: Tensor) -> Tensor:
         return x + self.residual(x)

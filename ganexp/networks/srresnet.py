@@ -70,8 +70,8 @@ class _FlatPReLUBlock(nn.Module):
 
     def __init__(self, width: int, norm: str) -> None:
         super().__init__()
-        one, other = ([nn.Conv2d(width, width, 3, padding=1), *norm_layers(norm, width)] for _ in range(2))
-        self.residual = nn.Sequential(*one, nn.PReLU(), *other)
+        first, second = ([nn.Conv2d(width, width, 3, padding=1), *norm_layers(norm, width)] for _ in range(2))
+        self.residual = nn.Sequential(*first, nn.PReLU(), *second)
 
     def forward(self, x: Tensor) -> Tensor:
         return x + self.residual(x)

@@ -163,11 +163,11 @@ class StyleGAN2Discriminator(nn.Module):
 
     def forward(self, x: Tensor, *labels: Tensor) -> Tensor:
         """Map images `(B, C, H, W)`, and labels `(B,)` in a conditional GAN, to logits `(B,)`."""
-        made = self.end(self.blocks(self.from_rgb(x)))
+        outputs = self.end(self.blocks(self.from_rgb(x)))
         if self.mapping is None:
-            return made.flatten(0)
-        vectors = self.mapping(made[:, :0], *labels)
-        return (made * vectors).sum(1) / math.sqrt(vectors.shape[1])
+            return outputs.flatten(0)
+        vectors = self.mapping(outputs[:, :0], *labels)
+        return (outputs * vectors).sum(1) / math.sqrt(vectors.shape[1])
 
 
 class Mapping(nn.Module):
@@ -282,8 +282,8 @@ class Block(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Map `(B, before, H, W)` to `(B, after, H/2, W/2)`."""
-        made = self.residual(x)
-        return made if self.shortcut is None else (made + self.shortcut(x)) * math.sqrt(0.5)
+        residual = self.residual(x)
+        return residual if self.shortcut is None else (residual + self.shortcut(x)) * math.sqrt(0.5)
 
 
 class Leaky(nn.Module):

@@ -36,8 +36,8 @@ class TwoWayGenerator(nn.Module):
             raise ValueError(
                 f"sources should be stacks of the samples' shape, {shape}, not {source}; choose the unpaired data set"
             )
-        one = half(shape)
-        self.a_to_b, self.b_to_a = of(one, one), of(one, one)
+        sample = half(shape)
+        self.a_to_b, self.b_to_a = of(sample, sample), of(sample, sample)
 
     def forward(self, source: Tensor) -> Tensor:
         """Map stacks `(B, 2C, H, W)` of (a, b) to stacks of (F(b), G(a))."""
@@ -61,8 +61,8 @@ class TwoWayDiscriminator(nn.Module):
     @checked
     def __init__(self, shape: tuple[int, ...], *, of: Callable[..., nn.Module] = PatchDiscriminator) -> None:
         super().__init__()
-        one = half(shape)
-        halves: list[Any] = [of(one), of(one)]
+        sample = half(shape)
+        halves: list[Any] = [of(sample), of(sample)]
         self.halves = nn.ModuleList(halves)
         try:
             self.heads = (*halves[0].heads, *halves[1].heads)
@@ -72,11 +72,11 @@ class TwoWayDiscriminator(nn.Module):
 
     def features(self, x: Tensor) -> list[Tensor]:
         """Return the features of both."""
-        return [feature for one, part in self._each(x) for feature in one.features(part)]
+        return [feature for network, part in self._each(x) for feature in network.features(part)]
 
     def forward(self, x: Tensor) -> Tensor:
         """Map stacks `(B, 2C, H, W)` to the logits of both, `(B, 1, S)`."""
-        return torch.cat([one(part).flatten(2) for one, part in self._each(x)], 2)
+        return torch.cat([network(part).flatten(2) for network, part in self._each(x)], 2)
 
     def _each(self, x: Tensor) -> Iterator[tuple[Any, Tensor]]:
         """Yield each discriminator, and its half of a stack."""

@@ -71,7 +71,7 @@ def _moving(optimizer: Optimizer) -> type[Optimizer]:
 
 def _in_tensors(setting: Any, device: torch.device) -> Any:
     if isinstance(setting, tuple):
-        return tuple(_in_tensors(one, device) for one in setting)
+        return tuple(_in_tensors(number, device) for number in setting)
     return torch.as_tensor(setting, dtype=torch.float64, device=device)
 
 

@@ -78,8 +78,9 @@ class Muon(Optimizer):
         torch._foreach_lerp_(means, gradients, 1 - group["momentum"])
         ahead = torch._foreach_lerp(gradients, means, group["momentum"])
         return [
-            orthogonalised(one.flatten(1)).to(one.dtype).reshape(one.shape) * (0.2 * math.sqrt(max(one.flatten(1).shape)))
-            for one in ahead
+            orthogonalised(momentum.flatten(1)).to(momentum.dtype).reshape(momentum.shape)
+            * (0.2 * math.sqrt(max(momentum.flatten(1).shape)))
+            for momentum in ahead
         ]
 
     def _adam(self, group: dict[str, Any], moving: list[nn.Parameter], gradients: list[Tensor]) -> list[Tensor]:

@@ -91,7 +91,7 @@ class Optimized:
     def state_dict(self) -> dict[str, Any]:
         """Return the optimiser's state, with learning rates and other settings that move as numbers."""
         state = self.optimizer.state_dict()
-        groups = [{name: _numbers(setting) for name, setting in one.items()} for one in state["param_groups"]]
+        groups = [{name: _numbers(setting) for name, setting in group.items()} for group in state["param_groups"]]
         return {**state, "param_groups": groups}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -101,7 +101,7 @@ class Optimized:
         stay the optimiser's own, except for the learning rate, which a schedule may have moved.
         """
         own = self.optimizer.state_dict()["param_groups"]
-        groups = [{**ours, "lr": theirs["lr"]} for ours, theirs in zip(own, state["param_groups"], strict=True)]
+        groups = [{**own_group, "lr": stored["lr"]} for own_group, stored in zip(own, state["param_groups"], strict=True)]
         parameters = _parameters(self.optimizer)
         on_device = getattr(self.optimizer, "reads_rate_on_device", False)  # torch moves the step counts of its own optimisers
         moments = {
@@ -111,7 +111,7 @@ class Optimized:
         rates = [group["lr"] for group in self.optimizer.param_groups]
         self.optimizer.load_state_dict({"state": moments, "param_groups": groups})
         for index, values in moments.items() if on_device else ():
-            scalars = {name: one for name, one in values.items() if isinstance(one, Tensor) and one.dim() == 0}
+            scalars = {name: value for name, value in values.items() if isinstance(value, Tensor) and value.dim() == 0}
             self.optimizer.state[parameters[index]] |= scalars  # torch gives them the parameter's type, but for `step`
         for group, rate in zip(self.optimizer.param_groups, rates, strict=True):
             if isinstance(rate, Tensor):

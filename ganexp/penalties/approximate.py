@@ -78,7 +78,7 @@ class ApproximateR1(Lazy):
         values, conditions = batch.values + self.noise * self.drawn(batch.values), [*batch.conditions]
         if count < len(batch):
             spread = torch.arange(count, device=scores.device) * len(batch) // count
-            scores, values, *conditions = (one.index_select(0, spread) for one in (scores, values, *conditions))
+            scores, values, *conditions = (tensor.index_select(0, spread) for tensor in (scores, values, *conditions))
         difference = scores - score(Batch(values, tuple(conditions)))
         return difference.view(count, -1).mean(1).square().mean()
 

@@ -123,8 +123,8 @@ class BalancedConsistency(Consistency):
 
     def _both(self, score: Score, x: Batch, fake: Batch, real_scores: Tensor, fake_scores: Tensor) -> Tensor:
         """Return the sum of both weighted means, a scalar."""
-        real, made = self.difference(score, x, real_scores), self.difference(score, fake, fake_scores)
-        return self.real_weight * real.mean() + self.fake_weight * made.mean()
+        at_real, at_fake = self.difference(score, x, real_scores), self.difference(score, fake, fake_scores)
+        return self.real_weight * at_real.mean() + self.fake_weight * at_fake.mean()
 
 
 class LatentConsistency(Penalty):

@@ -117,8 +117,8 @@ class GradientPenalty(OfGradient):
 
     def __call__(self, discriminator: Discriminator, x: Batch, fake: Batch) -> Tensor:
         refuse_unpaired("the gradient penalty", x, fake)
-        real, made = x.values, fake.values
-        between = torch.lerp(made, real, self.uniform(real, *[1] * (real.dim() - 1)))
+        real, generated = x.values, fake.values
+        between = torch.lerp(generated, real, self.uniform(real, *[1] * (real.dim() - 1)))
         return self.cost(norms(discriminator, replace(x, values=between)))
 
     def cost(self, norm: Tensor) -> Tensor:
@@ -180,9 +180,9 @@ def score_gradients(discriminator: Discriminator, at: Batch) -> Tensor:
 
 def refuse_unpaired(penalty: str, x: Batch, fake: Batch) -> None:
     """Refuse batches of different shapes."""
-    real, made = tuple(x.values.shape), tuple(fake.values.shape)
-    if real != made:
-        raise ValueError(f"{penalty} pairs real with fake, but their shapes are {real} and {made}")
+    real, generated = tuple(x.values.shape), tuple(fake.values.shape)
+    if real != generated:
+        raise ValueError(f"{penalty} pairs real with fake, but their shapes are {real} and {generated}")
 
 
 def _half_square(discriminator: Discriminator, at: Batch) -> Tensor:

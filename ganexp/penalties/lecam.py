@@ -68,7 +68,7 @@ class LeCam(Penalty):
 
     def _of(self, real: Tensor, fake: Tensor) -> Tensor:
         """Return the unweighted term, a scalar, for this process's share of the scores."""
-        sums, share = self._moved(*(self.processes.gather(one.detach()) for one in (real, fake)))
+        sums, share = self._moved(*(self.processes.gather(scores.detach()) for scores in (real, fake)))
         of_real, of_fake = (sums / share).to(real.dtype)
         return relu(real - of_fake).square().mean() + relu(of_real - fake).square().mean()
 

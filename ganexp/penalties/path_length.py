@@ -80,8 +80,8 @@ class PathLength(Penalty):
             raise ValueError("path lengths are those of G's own latents, and these fakes come without")
         count = max(1, min(round(self.share * len(fake.source)), len(fake.source)))
         spread = torch.arange(count, device=fake.source.device) * len(fake.source) // count
-        some = (one.index_select(0, spread) for one in (fake.source, *fake.conditions))
-        lengths = self.lengths(cast(Styled, generator), *some)
+        selected = (tensor.index_select(0, spread) for tensor in (fake.source, *fake.conditions))
+        lengths = self.lengths(cast(Styled, generator), *selected)
         self._next = torch.lerp(self.processes.gather(lengths.detach()).mean().to(self.mean), self.mean, self.decay)
         return self.every * self.weight * (lengths - self._next.to(lengths)).square().mean()
 

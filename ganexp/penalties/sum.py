@@ -39,8 +39,8 @@ class Sum(Penalty):
         if not parts:
             raise ValueError("there is nothing to sum")
         for (a, first), (b, second) in itertools.combinations(parts.items(), 2):
-            for one, other in itertools.product(first.demands, second.demands):
-                if reason := EXCLUSIVE.get(frozenset({one, other})):
+            for demand, other_demand in itertools.product(first.demands, second.demands):
+                if reason := EXCLUSIVE.get(frozenset({demand, other_demand})):
                     raise ValueError(f"{a} and {b} exclude each other ({reason}): leave one of them out")
         self.penalties = dict(parts)
         self.demands = frozenset().union(*(part.demands for part in parts.values()))
@@ -99,8 +99,8 @@ class Sum(Penalty):
 
 
 def _added(terms: Sequence[Tensor | None]) -> Tensor | None:
-    there = [term for term in terms if term is not None]
-    return torch.stack(there).sum() if there else None
+    present = [term for term in terms if term is not None]
+    return torch.stack(present).sum() if present else None
 
 
 def total(penalties: Mapping[str, Penalty]) -> Penalty:

@@ -119,12 +119,12 @@ def _weight(layer: nn.Module) -> Tensor | None:
                 "torch.nn.utils.parametrizations, whose weights can be penalised"
             )
         return layer._parameters.get("weight")
-    made: Any = layer.parametrizations["weight"]  # type: ignore[index]
-    training = [module for module in made.modules() if module.training]
+    parametrization: Any = layer.parametrizations["weight"]  # type: ignore[index]
+    training = [module for module in parametrization.modules() if module.training]
     for module in training:
         module.training = False
     try:
-        return made()
+        return parametrization()
     finally:
         for module in training:
             module.training = True

@@ -54,30 +54,30 @@ class OptimizerSetting:
     def __init__(self, optimizers: Sequence[Optimizer], name: str, index: int | None = None) -> None:
         self.optimizers, self.name, self.index = optimizers, name, index
         # Which groups move is asked now, since groups that a checkpoint brings may be older than `decays`.
-        groups = [group for one in optimizers for group in one.param_groups]
+        groups = [group for optimizer in optimizers for group in optimizer.param_groups]
         self._moves = [name != "weight_decay" or group.get("decays", True) for group in groups]
 
     @property
     def on_host(self) -> str:
-        one = self.optimizers[0]
-        return "" if moves_on_device(one, self.name) else f"{type(one).__name__} reads a moving {self.name}"
+        optimizer = self.optimizers[0]
+        return "" if moves_on_device(optimizer, self.name) else f"{type(optimizer).__name__} reads a moving {self.name}"
 
     def begin(self, device: torch.device, dtype: torch.dtype) -> None:
-        for one in self.optimizers:
-            if moves_on_device(one, self.name):
-                keep_setting_on_device(one, self.name, device)
+        for optimizer in self.optimizers:
+            if moves_on_device(optimizer, self.name):
+                keep_setting_on_device(optimizer, self.name, device)
 
     def write(self, value: float) -> None:
-        groups = [group for one in self.optimizers for group in one.param_groups]
+        groups = [group for optimizer in self.optimizers for group in optimizer.param_groups]
         for group in compress(groups, self._moves):
-            held = group[self.name]
-            now = held if self.index is None else held[self.index]
-            if isinstance(now, Tensor):
-                now.fill_(value)
+            setting = group[self.name]
+            number = setting if self.index is None else setting[self.index]
+            if isinstance(number, Tensor):
+                number.fill_(value)
             elif self.index is None:
                 group[self.name] = value
             else:
-                group[self.name] = (*held[: self.index], value, *held[self.index + 1 :])
+                group[self.name] = (*setting[: self.index], value, *setting[self.index + 1 :])
 
 
 Place = Setting | OptimizerSetting
@@ -116,7 +116,7 @@ class Coefficients(Schedule):
         super().__init__(rates.iterations)
         self.of_rates, self.moving = rates, dict(moving)
         self.done = 0
-        self._used = {name: one.start for name, one in self.moving.items()}
+        self._used = {name: coefficient.start for name, coefficient in self.moving.items()}
 
     def check(self, run: Facts) -> None:
         self.of_rates.check(run)
@@ -124,10 +124,10 @@ class Coefficients(Schedule):
     def begin(self, optimizers: Mapping[str, Optimizer]) -> None:
         self.of_rates.begin(optimizers)
         parameter = next(iter(optimizers.values())).param_groups[0]["params"][0]
-        for one in self.moving.values():
-            one.place.begin(parameter.device, parameter.dtype)
-        there = [one.place.on_host for one in self.moving.values()]
-        self.on_host = (*self.of_rates.on_host, *filter(None, there))
+        for coefficient in self.moving.values():
+            coefficient.place.begin(parameter.device, parameter.dtype)
+        on_host = [coefficient.place.on_host for coefficient in self.moving.values()]
+        self.on_host = (*self.of_rates.on_host, *filter(None, on_host))
         self._apply()
 
     def observe(self, measured: Callable[[], Mapping[str, Tensor]]) -> None:
@@ -135,7 +135,7 @@ class Coefficients(Schedule):
 
     def advance(self) -> None:
         self.of_rates.advance()
-        self._used = {name: one.value(self.done) for name, one in self.moving.items()}
+        self._used = {name: coefficient.value(self.done) for name, coefficient in self.moving.items()}
         self.done += 1
         self._apply()
 
@@ -146,16 +146,16 @@ class Coefficients(Schedule):
         return self._used
 
     def state_dict(self) -> dict[str, Any]:
-        ends = {name: one.along.end for name, one in self.moving.items()}
+        ends = {name: coefficient.along.end for name, coefficient in self.moving.items()}
         return {"rates": self.of_rates.state_dict(), "done": self.done, "ends": ends}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.of_rates.load_state_dict(state["rates"])
         self.done = state["done"]
-        for name, one in self.moving.items():
-            one.along.end = state["ends"][name]
+        for name, coefficient in self.moving.items():
+            coefficient.along.end = state["ends"][name]
         self._apply()
 
     def _apply(self) -> None:
-        for one in self.moving.values():
-            one.place.write(one.value(self.done))
+        for coefficient in self.moving.values():
+            coefficient.place.write(coefficient.value(self.done))

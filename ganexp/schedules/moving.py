@@ -37,13 +37,13 @@ class Moving(Schedule):
 
     def begin(self, optimizers: Mapping[str, Optimizer]) -> None:
         """Take over the rates; the optimisers' initial ones are kept as `initial_lr`, as in torch."""
-        self._moved = {name: one for name, one in optimizers.items() if self.of in ("both", name)}
+        self._moved = {name: optimizer for name, optimizer in optimizers.items() if self.of in ("both", name)}
         for optimizer in optimizers.values():
             for group in optimizer.param_groups:
                 group.setdefault("initial_lr", float(group["lr"]))
-        on_host = [type(one).__name__ for one in self._moved.values() if not keep_rate_on_device(one)]
+        on_host = [type(optimizer).__name__ for optimizer in self._moved.values() if not keep_rate_on_device(optimizer)]
         self.on_host = tuple(f"{name} reads a scheduled learning rate" for name in on_host)
-        self._used = {name: float(one.param_groups[0]["initial_lr"]) for name, one in optimizers.items()}
+        self._used = {name: float(optimizer.param_groups[0]["initial_lr"]) for name, optimizer in optimizers.items()}
         self._apply()
 
     def factor(self, t: int) -> float:
@@ -52,7 +52,7 @@ class Moving(Schedule):
 
     def advance(self) -> None:
         factor = self.factor(self.done)
-        self._used |= {name: one.param_groups[0]["initial_lr"] * factor for name, one in self._moved.items()}
+        self._used |= {name: optimizer.param_groups[0]["initial_lr"] * factor for name, optimizer in self._moved.items()}
         self.done += 1
         self._apply()
 

@@ -64,12 +64,12 @@ class Stalled(Moving):
 
     @torch.no_grad()
     def observe(self, measured: Callable[[], Mapping[str, Tensor]]) -> None:
-        found = measured()
-        if self.metric not in found:
+        measurements = measured()
+        if self.metric not in measurements:
             raise ValueError(
-                f"schedule.metric={self.metric} is not measured by this loss, which measures {[*found] or 'nothing'}"
+                f"schedule.metric={self.metric} is not measured by this loss, which measures {[*measurements] or 'nothing'}"
             )
-        self._sum.add_(found[self.metric])
+        self._sum.add_(measurements[self.metric])
 
     def advance(self) -> None:
         if (self.done + 1) % self.every == 0:

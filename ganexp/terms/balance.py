@@ -87,7 +87,7 @@ class Ratio(Balance):
         self, values: Mapping[str, Tensor], weights: Factors, fake: Tensor, generator: nn.Module, processes: Processes
     ) -> Factors:
         further = [weights[name] * value for name, value in values.items() if name != ADVERSARIAL]
-        norms = [self.norm(one, fake, generator, processes) for one in (sum(further), values[ADVERSARIAL])]
+        norms = [self.norm(value, fake, generator, processes) for value in (sum(further), values[ADVERSARIAL])]
         ratio = (norms[0] / (norms[1] + 1e-4)).clamp(0, 1e4)
         return {**weights, ADVERSARIAL: self.weight * ratio}
 
@@ -157,9 +157,9 @@ class Normalize(Balance):
     def factors(
         self, values: Mapping[str, Tensor], weights: Factors, fake: Tensor, generator: nn.Module, processes: Processes
     ) -> Factors:
-        found = {name: norm_at(value, fake, processes) for name, value in values.items()}
-        through = [name for name, (gradient, _) in found.items() if gradient is not None]
-        self._next = {name: self.decay * self._sums[name] + found[name][1] for name in through}
+        gradients = {name: norm_at(value, fake, processes) for name, value in values.items()}
+        through = [name for name, (gradient, _) in gradients.items() if gradient is not None]
+        self._next = {name: self.decay * self._sums[name] + gradients[name][1] for name in through}
         fix = self.decay * self._fix + 1
         total: Any = sum(weights[name] for name in through)
         scaled = {name: self.norm * weights[name] / total / (self._next[name] / fix).clamp(min=LEAST) for name in through}
@@ -199,10 +199,10 @@ def compared_gradients(values: Mapping[str, Tensor], fake: Tensor, processes: Pr
     """Return the norm of each gradient at G's output, and each term's cosine with that of the loss, over the global batch."""
     gradients = {name: norm_at(value, fake, processes) for name, value in values.items()}
     of_loss, norm = gradients.pop(ADVERSARIAL)
-    found = {f"{ADVERSARIAL}_gradient": norm}
+    figures = {f"{ADVERSARIAL}_gradient": norm}
     for name, (gradient, own) in gradients.items():
         if gradient is not None and of_loss is not None:
             with torch.no_grad():
                 product = processes.total((gradient * of_loss).sum())
-            found |= {f"{name}_gradient": own, f"{name}_cosine": product / (own * norm).clamp(min=LEAST**2)}
-    return found
+            figures |= {f"{name}_gradient": own, f"{name}_cosine": product / (own * norm).clamp(min=LEAST**2)}
+    return figures

@@ -65,6 +65,6 @@ class Term(Part):
         if self.own and self.own not in run.own_terms:
             raise Misfit(f"is what a generator itself computes, and this one has no {self.own}", self.own, term=[])
 
-    def __call__(self, made: Generated) -> Tensor:
+    def __call__(self, generated: Generated) -> Tensor:
         """Return one value for each sample, `(B,)`, whose mean is the term's value, or a scalar."""
         raise NotImplementedError

@@ -36,9 +36,9 @@ class Cycle(_TwoWay):
     def __init__(self, *, weight: Annotated[float, Ge(0)] = 10.0) -> None:
         self.weight: float | Tensor = weight
 
-    def __call__(self, made: Generated) -> Tensor:
-        back = made.generate(Batch(made.fake.values))
-        return (back.values - source_of(made)).abs().flatten(1).mean(1)
+    def __call__(self, generated: Generated) -> Tensor:
+        back = generated.generate(Batch(generated.fake.values))
+        return (back.values - source_of(generated)).abs().flatten(1).mean(1)
 
 
 class Identity(_TwoWay):
@@ -55,15 +55,15 @@ class Identity(_TwoWay):
     def __init__(self, *, weight: Annotated[float, Ge(0)] = 5.0) -> None:
         self.weight: float | Tensor = weight
 
-    def __call__(self, made: Generated) -> Tensor:
-        source = source_of(made)
+    def __call__(self, generated: Generated) -> Tensor:
+        source = source_of(generated)
         a, b = source.chunk(2, 1)
-        own = made.generate(Batch(torch.cat([b, a], 1)))
-        return (own.values - source).abs().flatten(1).mean(1)
+        other = generated.generate(Batch(torch.cat([b, a], 1)))
+        return (other.values - source).abs().flatten(1).mean(1)
 
 
-def source_of(made: Generated) -> Tensor:
+def source_of(generated: Generated) -> Tensor:
     """Return the stacks that samples are made from, `(B, 2C, …)`."""
-    if made.fake.source is None:
+    if generated.fake.source is None:
         raise ValueError("a term translates sources, and these samples have none: give data with sources")
-    return made.fake.source
+    return generated.fake.source

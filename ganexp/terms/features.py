@@ -34,8 +34,12 @@ class FeatureMatching(Term):
     def __init__(self, *, weight: Annotated[float, Ge(0)] = 10.0) -> None:
         self.weight: float | Tensor = weight
 
-    def __call__(self, made: Generated) -> Tensor:
-        pairs = zip(made.features(made.fake), made.compared(replace(made.fake, values=made.target)), strict=True)
+    def __call__(self, generated: Generated) -> Tensor:
+        pairs = zip(
+            generated.features(generated.fake),
+            generated.compared(replace(generated.fake, values=generated.target)),
+            strict=True,
+        )
         return torch.stack([(a - b).abs().flatten(1).mean(1) for a, b in pairs]).mean(0)
 
 
@@ -69,9 +73,9 @@ class Perceptual(Term):
         self.weights = weights
         self.distance = distance
 
-    def __call__(self, made: Generated) -> Tensor:
+    def __call__(self, generated: Generated) -> Tensor:
         if self.distance is not None:
-            return self.distance(made.fake.values, made.target)
-        if not made.fake.values.is_meta:
+            return self.distance(generated.fake.values, generated.target)
+        if not generated.fake.values.is_meta:
             raise ValueError("a perceptual term needs a distance: give Perceptual(distance=…)")
-        return (made.fake.values - made.target).flatten(1).mean(1)  # nothing is computed
+        return (generated.fake.values - generated.target).flatten(1).mean(1)  # nothing is computed

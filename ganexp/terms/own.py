@@ -24,8 +24,8 @@ class Commitment(Term):
     def __init__(self, *, weight: Annotated[float, Ge(0)] = 0.25) -> None:
         self.weight: float | Tensor = weight
 
-    def __call__(self, made: Generated) -> Tensor:
-        return made.own[self.own]
+    def __call__(self, generated: Generated) -> Tensor:
+        return generated.own[self.own]
 
 
 class KL(Term):
@@ -38,5 +38,5 @@ class KL(Term):
     def __init__(self, *, weight: Annotated[float, Ge(0)] = 1.0) -> None:
         self.weight: float | Tensor = weight
 
-    def __call__(self, made: Generated) -> Tensor:
-        return made.own[self.own]
+    def __call__(self, generated: Generated) -> Tensor:
+        return generated.own[self.own]

@@ -20,8 +20,8 @@ class L1(Term):
     def __init__(self, *, weight: Annotated[float, Ge(0)] = 100.0) -> None:
         self.weight: float | Tensor = weight
 
-    def __call__(self, made: Generated) -> Tensor:
-        return (made.fake.values - made.target).abs().flatten(1).mean(1)
+    def __call__(self, generated: Generated) -> Tensor:
+        return (generated.fake.values - generated.target).abs().flatten(1).mean(1)
 
 
 class L2(Term):
@@ -34,5 +34,5 @@ class L2(Term):
     def __init__(self, *, weight: Annotated[float, Ge(0)] = 100.0) -> None:
         self.weight: float | Tensor = weight
 
-    def __call__(self, made: Generated) -> Tensor:
-        return (made.fake.values - made.target).square().flatten(1).mean(1)
+    def __call__(self, generated: Generated) -> Tensor:
+        return (generated.fake.values - generated.target).square().flatten(1).mean(1)

@@ -22,8 +22,8 @@ class Transport(Term):
     def __init__(self, *, weight: Annotated[float, Ge(0)] = 0.2) -> None:
         self.weight: float | Tensor = weight
 
-    def __call__(self, made: Generated) -> Tensor:
-        z, fake = made.fake.source, made.fake.values
+    def __call__(self, generated: Generated) -> Tensor:
+        z, fake = generated.fake.source, generated.fake.values
         if z is None or z.numel() != fake.numel():
             long, own = fake.numel() // len(fake if z is None else z), 0 if z is None else z[0].numel()
             raise ValueError(f"transport compares samples of {long} numbers with latents of {own}: choose latent_dim={long}")

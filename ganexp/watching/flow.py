@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -29,25 +29,6 @@ SHAPE_ONLY = re.compile(r"_like$|^new_")
 SCALARS = (int, float, torch.dtype, torch.device, type(None))
 
 
-class Listener(Protocol):
-    """Receives what a flow sees besides labels."""
-
-    def written(self, memory: int, operation: str, bounds: tuple[Any, ...]) -> None:
-        """Called when an operation writes to the weights at this address, with its plain arguments."""
-
-    def averaged(self, owner: int) -> None:
-        """Called when weights of a player are mixed into other memory of their shape, as in a moving average."""
-
-    def rescaled(self) -> None:
-        """Called when the gradient of a parameter is written."""
-
-    def drew(self) -> None:
-        """Called when random numbers are drawn."""
-
-    def waited(self) -> None:
-        """Called when the host waits for a value."""
-
-
 def tensors(tree: Any) -> Iterator[Tensor]:
     """Yield the tensors in arguments or results."""
     if isinstance(tree, Tensor):
@@ -64,12 +45,17 @@ def tensors(tree: Any) -> Iterator[Tensor]:
 
 
 class Flow(TorchDispatchMode):
-    """Labels the outputs of operations with the labels of their inputs. Weights get no labels."""
+    """Labels the outputs of operations with the labels of their inputs. Weights get no labels.
 
-    def __init__(self, listener: Listener, weights: Mapping[int, int]) -> None:
+    Args:
+        recorder: The `Recorder`, whose methods `written`, `averaged`, `rescaled`, `drew` and `waited` are called.
+        weights: The owner of the weights at each address.
+    """
+
+    def __init__(self, recorder: Any, weights: Mapping[int, int]) -> None:
         super().__init__()
-        self.listener = listener
-        self.weights = weights  # the owner of the weights at each address
+        self.recorder = recorder
+        self.weights = weights
         self.gradients: set[int] = set()
         self.operations = 0  # of matrix products and convolutions, as torch counts them
         self._labels: dict[int, tuple[StorageWeakRef, Labels]] = {}
@@ -117,13 +103,13 @@ class Flow(TorchDispatchMode):
         name = func._schema.name.rpartition("::")[2]
         if name == "_local_scalar_dense":
             if key(args[0]) not in self._extremes:  # on a CPU alone, one_hot reads them to check the labels
-                self.listener.waited()
+                self.recorder.waited()
         else:
             self._extremes = []
         if name == "_to_copy" and _leaves_device(args, kwargs):
-            self.listener.waited()
+            self.recorder.waited()
         if torch.Tag.nondeterministic_seeded in func.tags:
-            self.listener.drew()
+            self.recorder.drew()
         labels = self.labels((args, kwargs))
         if name == "cat" and (share := _share_of_fakes(args, kwargs, self.labels)):
             labels |= {("mixed", share)}
@@ -157,7 +143,7 @@ class Flow(TorchDispatchMode):
             )
             if writes and key(result) not in self.weights and all(tensor.shape == result.shape for tensor in of):
                 for owner in owners:
-                    self.listener.averaged(owner)
+                    self.recorder.averaged(owner)
             owners_of_sum |= owners
         return NO_LABELS if writes else frozenset(("mean", owner) for owner in owners_of_sum)
 
@@ -172,10 +158,10 @@ class Flow(TorchDispatchMode):
     def _write(self, name: str, args: Any, labels: Labels) -> None:
         written = [*tensors(args[:1])]
         if "zero" not in name and any(key(tensor) in self.gradients for tensor in written):
-            self.listener.rescaled()
+            self.recorder.rescaled()
         for tensor in written:
             if key(tensor) in self.weights:
-                self.listener.written(key(tensor), name, tuple(a for a in args[1:] if a is None or isinstance(a, float | int)))
+                self.recorder.written(key(tensor), name, tuple(a for a in args[1:] if a is None or isinstance(a, float | int)))
         if name in OVERWRITE and all(map(_is_whole, written)):
             self.put(written, self.labels(args[1:]))
         elif labels:

@@ -28,7 +28,7 @@ from ganexp.data.feed import to_range
 from ganexp.evaluation import Classifier, Evaluator, PerChannel, real_batches
 from ganexp.facts import UserError
 from ganexp.logging import Row
-from ganexp.sources import LookedAt
+from ganexp.sources import PreviewSamples
 from ganexp.streams import stream
 from ganexp.training import Evaluation, Trainer
 from ganexp.training.guard import Diverged
@@ -270,7 +270,7 @@ def _obtained(cfg: Any, dataset: Dataset, data: Any, judged: Tensor) -> RunData:
     )
     looked_at = None
     if dataset.source_shape:
-        looked_at = LookedAt(
+        looked_at = PreviewSamples(
             lambda places: dataset.derive(Batch(to_range(judged[[*places]], torch.float32))), len(judged), dataset.paired
         )
     return RunData(dataset, reals, None, looked_at, {}, None, {})

@@ -16,8 +16,9 @@ from benching.schedule import SEEDS
 from benching.space import DIVISIONS, POINTS
 from benching.statistics import Pair
 from benching.workloads import WORKLOADS, Workload
-from ganexp.compare.intervals import Interval, of_mean
+from ganexp.compare.intervals import Interval
 from ganexp.compare.ranking import ALPHA, holm
+from measuring.intervals import of_mean
 
 SAME = 0.1
 """How far the ends of a ratio's interval may lie from 1, on either side, where a rule counts as equal to `detach`."""

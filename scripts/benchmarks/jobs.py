@@ -7,9 +7,10 @@ import tempfile
 import time
 from pathlib import Path
 
+from ganexp.cli.commands.pages.markdown import table
+
 from benchmarks.section import Section
 from ganexp import build
-from ganexp.cli.commands.pages.markdown import table
 from ganexp.cli.composing import compose
 from ganexp.cli.line import Line
 from ganexp.cli.sweep import sweep

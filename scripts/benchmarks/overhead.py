@@ -8,6 +8,7 @@ from ganexp.cli.pages.markdown import table
 from ganexp.compare import plain_loops
 from ganexp.compare.plain_loops import images_of
 from ganexp.compare.racing import Contender, race_for
+from measuring import loops
 
 PIX2PIX = (
     *("dataset=degraded", "dataset@dataset.of=fake", "dataset.of.image_size=64", "dataset.how=edges"),
@@ -26,9 +27,9 @@ def overhead(cases: Sequence[str], turns: int, turn_s: float) -> Section:
     for case in (*cases, "pix2pix 64"):
         trainer = trainer_of(*CASES.get(case, PIX2PIX), "cuda_graph=false")
         if case == "pix2pix 64":
-            plain = plain_loops.pix2pix(trainer.gan, iter(trainer.reals.source))
+            plain = loops.pix2pix(trainer.gan, iter(trainer.reals.source))
         else:
-            loop = plain_loops.began if case.startswith("began") else plain_loops.lean
+            loop = loops.began if case.startswith("began") else plain_loops.lean
             plain = loop(trainer.gan, images_of(trainer))
         contenders = {"ganexp": Contender.of(trainer), "plain": Contender(plain)}
         times = race_for(contenders, turns=turns, turn_s=turn_s, device=trainer.gan.prior.device)

@@ -14,8 +14,9 @@ from experiments.evaluators import FEATURES, distance_of, of_digits, of_mnist, o
 from experiments.finding import Finding, Verdict, at_least, together
 from experiments.training import Course, Job, last_samples, rows_of, train_all, weights_after
 from ganexp.cli.pages.markdown import table
-from ganexp.compare.intervals import CONFIDENCE, Interval, of_mean, of_positive_mean
+from ganexp.compare.intervals import CONFIDENCE, Interval
 from ganexp.evaluation import Evaluator
+from measuring.intervals import of_mean, of_positive_mean
 
 CLASSES = {"g_first": "simultaneous", "detach": "alternating, same fakes", "resample": "alternating, new fakes"}
 TIMED = (*CLASSES, "one_stage")

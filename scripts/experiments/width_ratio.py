@@ -11,8 +11,8 @@ from experiments.racing import raced, rows_of
 from ganexp.cli.commands.compare.cases import trainer_of
 from ganexp.cli.pages.figures import reaches
 from ganexp.cli.pages.markdown import table
-from ganexp.compare.cost import forward_gflop
 from ganexp.compare.intervals import Interval
+from measuring.passes import forward_gflop
 
 RACE = ("joint, redundant", "g_first, redundant", "joint", "g_first", "one_stage")
 WIDTHS = (12, 16, 24, 32, 48, 64, 96)

@@ -12,8 +12,9 @@ from matplotlib.figure import Figure
 
 from ganexp.cli.pages.figures import reaches
 from ganexp.cli.pages.markdown import table
-from ganexp.compare.intervals import Interval, of_mean, of_positive_mean
+from ganexp.compare.intervals import Interval
 from ganexp.documents import atomic_write
+from measuring.intervals import of_mean, of_positive_mean
 from spectral.plan import FIRST_SEED, REFERENCE, RULES, SETTINGS
 from spectral.verdict import Found, answer, signed
 

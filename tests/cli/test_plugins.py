@@ -9,10 +9,10 @@ import pytest
 import ganexp
 import tables
 from ganexp.cli.help import described
-from ganexp.compare.cost import in_passes
 from ganexp.config import plugins
 from ganexp.config.metrics import measures_offered
 from ganexp.facts import UserError
+from measuring.passes import in_passes
 from tests.calling import call
 from tests.composing import chosen, declared, every_strategy, games, losses_of_scores, measures, options
 from tests.small_runs import SMALL

@@ -7,10 +7,11 @@ import torch
 from torch import nn
 
 from ganexp import GAN, Prior
-from ganexp.compare.cost import cost, forward_gflop, measured
+from ganexp.compare.cost import cost, measured
 from ganexp.compare.racing import Contender
 from ganexp.instruments.counting import LiveActivations, operations, weights_of
 from ganexp.losses import WGAN
+from measuring.passes import forward_gflop
 
 BATCH, LATENT, SIZE = 4, 3, 5
 

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 from scipy.special import expit, logit
 
-from ganexp.compare.intervals import Interval, of_mean, of_median, of_positive_mean, of_ratio, of_resampled_mean, of_share_mean
+from ganexp.compare.intervals import Interval, of_median, of_ratio, of_resampled_mean
 from ganexp.compare.ranking import COVERED
+from measuring.intervals import of_mean, of_positive_mean, of_share_mean
 
 T2 = 4.302652729911275
 """Student's t for 2 degrees of freedom, 97.5 %."""

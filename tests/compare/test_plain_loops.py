@@ -11,6 +11,7 @@ from ganexp.compare import plain_loops
 from ganexp.compare.plain_loops import images_of
 from ganexp.compare.racing import Contender
 from ganexp.instruments.counting import operations
+from measuring import loops
 from tests.composing import composed
 
 SMALL = ("average=none", "dataset=fake", "dataset.image_size=16", "generator.width=2", "discriminator.width=2", "batch_size=4")
@@ -48,7 +49,7 @@ def test_textbook_and_lean_train_as_detach_does_at_its_cost():
 def test_the_plain_began_is_began(monkeypatch):
     by_hand, framework = (trainer_of(*BEGAN, "loss.lambda_k=0.3", "precision=fp64") for _ in range(2))
     latents = framework.gan.prior.rng.clone_state()
-    step = plain_loops.began(by_hand.gan, images_of(by_hand), lambda_k=0.3)
+    step = loops.began(by_hand.gan, images_of(by_hand), lambda_k=0.3)
     monkeypatch.setattr(  # the loop draws from torch's own stream, so give it the framework's latents
         "torch.rand", lambda *size, **kwargs: torch.empty(size, **kwargs).uniform_(-1, 1, generator=latents) / 2 + 0.5
     )
@@ -65,7 +66,7 @@ def test_the_plain_pix2pix_is_detach_on_sources():
         *("term=[l1]", "batch_size=4", "average=none", "precision=fp64"),
     ]
     by_hand, framework = (trainer_of(*settings) for _ in range(2))
-    step, other = plain_loops.pix2pix(by_hand.gan, iter(by_hand.reals.source)), Contender.of(framework).step
+    step, other = loops.pix2pix(by_hand.gan, iter(by_hand.reals.source)), Contender.of(framework).step
     for _ in range(3):
         step()
         other()

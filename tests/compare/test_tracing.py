@@ -3,7 +3,7 @@
 import pytest
 
 from ganexp import strategies
-from ganexp.compare.tracing import traced
+from measuring.tracing import traced
 
 
 def lives(strategy):

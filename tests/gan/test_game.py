@@ -15,8 +15,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from ganexp import Batch, Game, Step, strategies, wrappers
 from ganexp.gan.game import LACKING, filled, tensors_in
-from ganexp.sources import LookedAt as PreviewSamples
-from ganexp.sources import Sources
+from ganexp.sources import PreviewSamples, Sources
 from tests.distributed.forks import several
 from tests.tiny import BATCH, CASES, LATENT, real_batches, state, tiny_gan
 

@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from ganexp import Step
-from ganexp.compare.tracing import trace
 from ganexp.strategies import Strategy
 from ganexp.strategies.base import as_strategy
 from ganexp.wrappers import Lookahead
+from measuring.tracing import trace
 from tests.tiny import CASES, STRATEGIES, tiny_gan
 
 

@@ -12,11 +12,11 @@ import pytest
 import torch
 
 from ganexp import GAN, Prior
-from ganexp.compare.cost import in_passes
 from ganexp.instruments.counting import LiveActivations, operations, weights_of
 from ganexp.losses import Minimax, NonSaturating, SoftmaxGAN
 from ganexp.networks import DCGANDiscriminator, DCGANGenerator
 from ganexp.strategies import Drift, Unrolled
+from measuring.passes import in_passes
 from tests.tiny import STRATEGIES, ZERO_SUM
 
 SHAPE, BATCH, LATENT = (3, 16, 16), 4, 6

@@ -10,7 +10,7 @@ from ganexp import GAN, Batch, Step, UserError, strategies
 from ganexp.config.check import check
 from ganexp.losses import LSGAN
 from ganexp.networks import PatchDiscriminator, ResNetTranslator, TwoWayDiscriminator, TwoWayGenerator
-from ganexp.sources import LookedAt, Sources
+from ganexp.sources import PreviewSamples, Sources
 from ganexp.streams import stream
 from ganexp.terms import Cycle, Identity
 from ganexp.wrappers import Replay
@@ -31,7 +31,7 @@ def cyclegan(processes=None):
         LSGAN(),
         torch.optim.Adam(generator.parameters(), lr=1e-3, betas=(0.5, 0.999)),
         torch.optim.Adam(discriminator.parameters(), lr=1e-3, betas=(0.5, 0.999)),
-        Sources(LookedAt(lambda _: None, 0, paired=False), seed=3, dtype=torch.float64),
+        Sources(PreviewSamples(lambda _: None, 0, paired=False), seed=3, dtype=torch.float64),
         batch_size=B,
         processes=processes,
         terms={"cycle": Cycle(weight=5.0), "identity": Identity(weight=2.5)},

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from ganexp import strategies
-from ganexp.compare.tracing import TracingGAN
 from ganexp.strategies.steps import g_step
+from measuring.tracing import TracingGAN
 from tests.composing import every_strategy, games, suited
 from tests.tiny import CASES, KINDS, STRATEGIES, TWICE, real_batches, state, tiny_gan, train
 

@@ -13,7 +13,7 @@ from ganexp import GAN, Batch, Prior, Step, strategies
 from ganexp.distributed.batch_norm import synchronise
 from ganexp.losses import NonSaturating
 from ganexp.penalties import Penalty
-from ganexp.sources import LookedAt, Sources
+from ganexp.sources import PreviewSamples, Sources
 from ganexp.terms import L1, L2, FeatureMatching
 from ganexp.wrappers import Replay
 from tests.composing import every_strategy, suited
@@ -90,7 +90,7 @@ TERMS = {"l1": (lambda: L1(weight=3.0), NearTarget), "feature_matching": (lambda
 
 
 def with_sources(gan, term=None, sources=Sources):
-    gan.prior = sources(LookedAt(lambda _: None, 0), seed=3, dtype=torch.float64)
+    gan.prior = sources(PreviewSamples(lambda _: None, 0), seed=3, dtype=torch.float64)
     gan.terms = {"term": term or L1(weight=3.0)}
     return gan
 
@@ -182,7 +182,7 @@ def pix2pix(processes=None, terms=None, accumulate=1):
         NonSaturating(),
         torch.optim.Adam(generator.parameters(), lr=0.01, betas=(0.5, 0.999), fused=True),
         torch.optim.Adam(discriminator.parameters(), lr=0.01, betas=(0.5, 0.999), fused=True),
-        Sources(LookedAt(lambda _: None, 0), seed=3, dtype=torch.float64),
+        Sources(PreviewSamples(lambda _: None, 0), seed=3, dtype=torch.float64),
         batch_size=BATCH,
         processes=processes,
         accumulate=accumulate,

@@ -15,7 +15,7 @@ from ganexp.distributed.processes import Processes
 from ganexp.facts import Facts, Misfit
 from ganexp.losses import Hinge, Minimax, NonSaturating
 from ganexp.networks import VAE, VQ
-from ganexp.sources import LookedAt, Sources
+from ganexp.sources import PreviewSamples, Sources
 from ganexp.strategies.base import as_strategy
 from ganexp.terms import KL, L1, L2, Balance, Commitment, FeatureMatching, LastLayer, Normalize, Output, Perceptual, Transport
 from ganexp.terms.base import Generated
@@ -74,7 +74,7 @@ def gan(terms=None, *, loss=NonSaturating, places=1, processes=None, sgd=False, 
         loss(),
         make(generator.parameters(), **kind),
         make(discriminator.parameters(), **kind),
-        Sources(LookedAt(lambda _: None, 0), seed=3, dtype=torch.float64),
+        Sources(PreviewSamples(lambda _: None, 0), seed=3, dtype=torch.float64),
         batch_size=BATCH,
         processes=processes,
         terms={"fm": FeatureMatching(weight=2.0), "l1": L1(weight=3.0)} if terms is None else terms,
@@ -389,7 +389,7 @@ def autoencoding(kind, terms, processes=None, **settings):
         Hinge(),
         torch.optim.Adam(generator.parameters(), lr=1e-2, fused=True),
         torch.optim.Adam(discriminator.parameters(), lr=1e-2, fused=True),
-        Sources(LookedAt(lambda _: None, 0), dtype=torch.float64),
+        Sources(PreviewSamples(lambda _: None, 0), dtype=torch.float64),
         batch_size=BATCH,
         processes=processes,
         terms=terms,

@@ -7,12 +7,12 @@ import pytest
 import torch
 
 from ganexp import GAN, Step, wrappers
-from ganexp.compare.tracing import TracingGAN
-from ganexp.sources import LookedAt, Sources
+from ganexp.sources import PreviewSamples, Sources
 from ganexp.strategies import Competitive, detach
 from ganexp.terms import L2
 from ganexp.wrappers import Balanced, LatentStep, Lookahead, Pretrain, Replay, TopK, WarmUp
 from ganexp.wrappers.base import Wrapper, seen
+from measuring.tracing import TracingGAN
 from tests.composing import suited
 from tests.strategies.sourced import batches
 from tests.tiny import CASES, STRATEGIES, WITHOUT_REPLAY, ZERO_SUM, real_batches, tiny_gan, train
@@ -176,7 +176,7 @@ ALL = [one for one in vars(wrappers).values() if isinstance(one, type) and issub
 )  # these refuse sources, and mix fakes
 def test_real_samples_stay_beside_their_sources(wrapper):
     gan, reals = tiny_gan(CASES["nonsaturating"], gan_class=Matched), batches()
-    gan.prior, gan.terms, gan.matches = Sources(LookedAt(lambda _: None, 0), dtype=torch.float64), {"l2": L2()}, []
+    gan.prior, gan.terms, gan.matches = Sources(PreviewSamples(lambda _: None, 0), dtype=torch.float64), {"l2": L2()}, []
     step = Step(gan, wrapper(detach, **({"g": 2} if wrapper is Pretrain else {})))
     for _ in range(6):
         step(reals)

@@ -21,7 +21,7 @@ from ganexp.prior import Prior
 class Pass:
     """One pass through a network: its letter, its place in the trace, and the place where its graph was freed.
 
-    A pass that built no graph ends where it starts.
+    A pass that builds no graph ends at its start.
     """
 
     letter: str
@@ -81,13 +81,13 @@ class TracingGAN(GAN):
         self.running = Pass(letter, len(self.trace), len(self.trace))
         self.passes.append(self.running)
         self.trace.append(letter)
-        made = run(batch)
+        output = run(batch)
         self.running = None
-        return made
+        return output
 
 
 class LivesOfGraphs(SavedTensors):
-    """A context that attributes everything that autograd saves to the running pass, and notes when it is freed."""
+    """A context that attributes the tensors that autograd saves to the running pass, and records when they are freed."""
 
     def __init__(self, gan: TracingGAN) -> None:
         super().__init__(weights_of(gan.generator, gan.discriminator))
@@ -109,7 +109,7 @@ class LivesOfGraphs(SavedTensors):
 
 
 def traced(strategy: Callable[..., None], loss: Callable[[], Loss] = SoftmaxGAN) -> TracingGAN:
-    """Run two iterations on a small GAN, and return it with the trace of the second one, by which time all state exists."""
+    """Run two iterations on a small GAN, and return it with the trace of the second one, when all state exists."""
     generator, discriminator = MLPGenerator(4, (2,), width=8), MLPDiscriminator((2,), width=8)
     optimizers = [torch.optim.SGD(network.parameters(), lr=1e-3) for network in (generator, discriminator)]
     gan = TracingGAN(generator, discriminator, loss(), *optimizers, Prior(4), batch_size=8)

@@ -1,0 +1,1 @@
+"""Measurements of strategies that claims, the bench, the tables and figures share."""
