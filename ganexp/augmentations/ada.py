@@ -27,13 +27,13 @@ class Ada(Adaptive):
       n ~ N(0, 1). Grey images have no hue and no saturation.
     - `cutout`: a square of half the side, centred anywhere in the image, becomes 0.
 
-    Departures: images are resampled bilinearly, without the paper's wavelet filter; pixels from outside the image are
-    mirrored, however far outside they lie; filters and noise, which did not help the authors (section 2.2), are missing.
+    Departures: images are resampled bilinearly, without the paper's wavelet filter; pixels outside the image are mirrored,
+    however far outside they are; filters and noise, which did not help the authors (section 2.2), are missing.
 
     Args:
         policy: Which classes of transformations are applied, in this order; at least one.
-        shares: What p is multiplied by for each class, in the order of `policy`; by default 1.
-        p: A constant probability, unless `moving` moves it; None for one that D's overfitting moves.
+        shares: The factor of p for each class, in the order of `policy`; by default 1.
+        p: A constant probability, unless `moving` moves it; None for one that adapts to D's overfitting.
         target, images, every: As in `Adaptive`.
     """
 
@@ -120,7 +120,7 @@ class Ada(Adaptive):
         return torch.where(inside, 0, images)
 
     def _now_and_then(self, drawn: Tensor, otherwise: float, p: Tensor) -> Tensor:
-        """Return each image's draw, `(…, B, 1, 1, 1)`, with probability p, and else `otherwise`, which changes nothing."""
+        """Return each image's draw, `(…, B, 1, 1, 1)`, with probability p, and else the neutral value `otherwise`."""
         everyone = self.processes.count * drawn.shape[-4]
         share = torch.empty(everyone, *drawn.shape[-3:], device=drawn.device).uniform_(generator=self.rng)
         return torch.where(self.processes.own(share) < p, drawn, otherwise)

@@ -1,4 +1,4 @@
-"""A probability that moves with D's overfitting, and with which augmentations are applied."""
+"""Augmentations that are applied with a probability that adapts to D's overfitting."""
 
 from typing import Annotated, Any, ClassVar
 
@@ -17,14 +17,14 @@ Every = Annotated[int, Ge(1), Le(10_000)]
 class Adaptive(Augmentation):
     """An augmentation that is applied with a probability p, constant or adaptive (Karras et al. 2020, ADA, section 3.1).
 
-    Every `every` updates of D, p moves by (images seen since the last move) / `images`: up if the mean sign r_t of D's scores
+    Every `every` updates of D, p changes by (images since the last change) / `images`: up if the mean sign r_t of D's scores
     for these real images is above `target`, down if it is below. This requires a D that scores real images above 0. p begins
     at 0, and all of the state stays on the device. Departure: p is at most 1.
 
     Args:
-        p: A constant probability; None for one that moves.
-        target: Of r_t.
-        images: How many real images D sees while p moves from 0 to 1.
+        p: A constant probability; None for an adaptive one.
+        target: Target of r_t.
+        images: Number of real images in which p can move from 0 to 1.
         every: Updates of D from one move of p to the next.
     """
 

@@ -14,15 +14,15 @@ from ganexp.ranges import checked
 class Apa(Adaptive):
     """Generated samples take the places of real ones in D's updates, each with probability p (Jiang et al. 2021, section 3.2).
 
-    D is told that they are real, under the labels that they were generated under; penalties at real samples see them too.
-    p moves as in `Adaptive`, by λ_r in place of r_t: the mean sign of D's scores for what it is shown as real. The images
-    themselves and G's updates are unchanged.
+    In D's loss they count as real, with the labels that they were generated under, and penalties at real samples include them.
+    p adapts as in `Adaptive`, by λ_r instead of r_t: the mean sign of D's scores of these mixed batches. The images themselves
+    and G's updates do not change.
 
-    Departures: the samples are those that D is shown as generated in the same update, whereas the authors take them from G's
-    last update; p is at most 1.
+    Departures: the samples are the fakes of the same update, whereas the authors take them from G's last update; p is at
+    most 1.
 
     Args:
-        p: A constant probability; None for one that moves.
+        p: A constant probability; None for an adaptive one.
         target, images, every: As in `Adaptive`.
     """
 

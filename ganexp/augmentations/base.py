@@ -17,13 +17,13 @@ from ganexp.streams import Drawing, stream
 class Augmentation(Drawing, Part):
     """A random transformation T of images, drawn separately for every batch that D scores, real or generated.
 
-    D only ever sees T(x): in its own updates; in G's updates, whose gradient flows through T; and in penalties, whose gradient
-    is that of D∘T at the sample itself, as Karras et al. 2020 compute R1. Each image is transformed independently, with its own
-    random numbers, so D∘T scores images independently if D does, as `one_stage` requires.
+    D sees only T(x): in its own updates; in G's updates, whose gradient flows through T; and in penalties, whose gradient is
+    that of D∘T at the sample itself, as in Karras et al. 2020. Each image is transformed independently, with its own random
+    numbers, so D∘T scores images independently if D does, as `one_stage` requires.
     """
 
     measures: ClassVar[Mapping[str, Scalar]] = {}
-    """What `measurements` returns, by key, as for a loss."""
+    """The scalars of `measurements` by key, as for a loss."""
 
     keeps_images = False
     """Whether images stay as they are, so that D may score them beside their sources."""
@@ -75,24 +75,24 @@ class Augmentation(Drawing, Part):
             )
 
     def __call__(self, batch: Batch) -> Batch:
-        """Return a batch as D is to see it, under the same conditions."""
+        """Return a transformed batch under the same conditions."""
         images = batch.values.unflatten(1, (self.pack, -1)).flatten(0, 1)
         self.refuse(tuple(images.shape[1:]))
         return replace(batch, values=self.transform(images).unflatten(0, (-1, self.pack)).flatten(1, 2))
 
     def shown_as_real(self, x: Batch, fake: Batch) -> Batch:
-        """Return what D is told is real in its own updates: the real samples, by default."""
+        """Return the samples that count as real in D's updates: the real samples, by default."""
         return x
 
     def before(self, discriminator: Discriminator) -> Discriminator:
-        """Return D∘T, from samples and what they are conditioned on to scores; each call draws a new T."""
+        """Return D∘T, which maps samples and their conditions to scores; each call draws a new T."""
         return Augmented(self, discriminator)
 
     def observe(self, real_scores: Tensor) -> None:
         """Update the augmentation's own state after an update of D, from the scores `(B,)` of the real samples."""
 
     def measurements(self) -> dict[str, Tensor]:
-        """Return what `measures` declares."""
+        """Return the scalars that `measures` declares."""
         return {}
 
     def uniform(self, images: Tensor, low: float = 0, high: float = 1) -> Tensor:
@@ -130,7 +130,7 @@ class Augmented:
         return self.discriminator(self.augmentation(Batch(values)).values, *conditions)
 
     def read(self, what: Callable[[nn.Module], Any]) -> Any:
-        """Return what `what`, a function of a module, reads in D; penalties on weights need it."""
+        """Apply a function to the module of D, for penalties on weights."""
         return read(self.discriminator, what)
 
 

@@ -1,4 +1,4 @@
-"""Colours, split into a part along the grey axis and one in the plane perpendicular to it."""
+"""Changes of colour, in terms of luma (along the grey axis) and chroma (perpendicular to it)."""
 
 from math import sqrt
 

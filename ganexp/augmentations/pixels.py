@@ -48,16 +48,16 @@ def turned(images: Tensor, quarters: Tensor) -> Tensor:
 def positions(
     images: Tensor, scale: Tensor, before: Tensor, stretch: Tensor, after: Tensor, down: Tensor, right: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Return where pixels come from if images are scaled, rotated, stretched, rotated and translated, in this order.
+    """Return the source positions of pixels if images are scaled, rotated, stretched, rotated and translated, in this order.
 
     The rows and columns, `(B, 1, H, W)`, are in pixels from the first one's centre, as `warped` takes them. Rotations are
     clockwise, around the images' centre.
 
     Args:
         images: `(B, C, H, W)`.
-        scale: By how much images grow, `(B, 1, 1, 1)` like all that follow.
+        scale: The factor of the size, `(B, 1, 1, 1)` like all that follow.
         before: An angle in radians.
-        stretch: By how much images grow in width, and shrink in height.
+        stretch: The factor of the width, and the divisor of the height.
         after: An angle in radians.
         down: In pixels.
         right: In pixels.

@@ -11,7 +11,7 @@ from ganexp.batch import Batch
 from ganexp.gan import GAN, Field
 from ganexp.gan.passes import Passes
 from ganexp.instruments.timer import timer_for
-from ganexp.networks.buffers import unmoved
+from ganexp.networks.coupling import unmoved
 from ganexp.streams import undisturbed
 
 

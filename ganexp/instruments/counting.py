@@ -1,4 +1,4 @@
-"""Counted costs: operations, and the tensors that autograd keeps for backward passes."""
+"""Counts of operations, and of the tensors that autograd keeps for backward passes."""
 
 from collections import Counter
 from collections.abc import Callable, Container
@@ -18,23 +18,23 @@ def operations(function: Callable[[], object]) -> int:
 
 
 def key(tensor: Tensor) -> int:
-    """Return what identifies a tensor's memory while it lives, and 0 if it has none."""
+    """Return a number that identifies a tensor's storage while it exists, and 0 for a tensor without storage."""
     try:
         return int(tensor.untyped_storage()._cdata)
-    except (RuntimeError, NotImplementedError):  # a tensor without storage, such as a functional one
+    except (RuntimeError, NotImplementedError):  # such as a functional tensor
         return 0
 
 
 def weights_of(*networks: nn.Module) -> set[int]:
-    """Return the keys of the memory of networks' parameters."""
+    """Return the keys of networks' parameters."""
     return {key(p) for network in networks for p in network.parameters()}
 
 
 class SavedTensors(saved_tensors_hooks):
-    """A context in which `saved` is called for each tensor that autograd saves, weights excepted.
+    """A context in which `saved` is called for each tensor that autograd saves, except weights.
 
     Args:
-        weights: The keys of the memory of weights, which must live as long as the context.
+        weights: The keys of the weights, which must exist as long as the context.
     """
 
     def __init__(self, weights: Container[int]) -> None:
@@ -46,7 +46,7 @@ class SavedTensors(saved_tensors_hooks):
         return self
 
     def saved(self, tensor: Tensor) -> Callable[[], None]:
-        """Note that a tensor was saved, and return the callback for when it is freed."""
+        """Handle a saved tensor, and return the callback for when it is freed."""
         raise NotImplementedError
 
     def _pack(self, tensor: Tensor) -> "_Saved":
@@ -55,7 +55,7 @@ class SavedTensors(saved_tensors_hooks):
     @staticmethod
     def _unpack(saved: "_Saved") -> Tensor:
         tensor, version = saved.tensor, saved.tensor._version
-        if version != saved.version:  # with hooks, torch does not look
+        if version != saved.version:  # torch does not check it if there are hooks
             raise RuntimeError(
                 "one of the variables needed for gradient computation has been modified by an inplace operation: "
                 f"[{tensor.type()} {[*tensor.shape]}] is at version {version}; expected version {saved.version} instead."
@@ -64,7 +64,7 @@ class SavedTensors(saved_tensors_hooks):
 
 
 class _Saved:
-    """Lives as long as autograd keeps the tensor."""
+    """A saved tensor, which exists as long as autograd keeps it."""
 
     def __init__(self, tensor: Tensor, freed: Callable[[], None] | None) -> None:
         self.tensor = tensor if tensor.grad_fn is None else tensor.detach()  # attached, it would keep its own graph alive
@@ -77,10 +77,10 @@ class _Saved:
 
 
 class LiveActivations(SavedTensors):
-    """A context that counts the bytes that autograd keeps for backward passes, weights excepted.
+    """A context that counts the bytes that autograd keeps for backward passes, without weights.
 
-    `now` is what is kept at the moment, `peak` the most that was kept so far. A storage that several tensors share counts once.
-    Data count by their own size: a batch may be a view of many, which are there anyway.
+    `now` is the current count, `peak` the largest so far. A storage that several tensors share counts once. Data count by their
+    own size, since a batch may be a view of a whole data set.
     """
 
     def __init__(self, weights: Container[int]) -> None:

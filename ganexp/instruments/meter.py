@@ -13,10 +13,9 @@ from ganexp.batch import Gradients, Objective, scores_of
 class Meter:
     """Counts of updates, running sums of scalars, and the last update's scores and gradients of each network.
 
-    Recording costs one small kernel per scalar and no synchronisation: a row's values cross to the host in a single
-    transfer. Sums live in the same tensors for as long as the meter does, so that a recorded iteration keeps adding to
-    them. Gradients are kept by reference, until their norms are read, and only when that is asked for: memory that is not
-    freed before the next iteration slows it down.
+    Recording costs one small kernel per scalar and no synchronisation: a row's values are transferred to the host together.
+    Sums stay in the same tensors, so that a recorded iteration keeps adding to them. Gradients are kept by reference until
+    their norms are read, and only on request, since memory that is not freed before the next iteration slows it down.
     """
 
     def __init__(self, device: torch.device | str = "cpu") -> None:
@@ -30,7 +29,7 @@ class Meter:
         self._gradients: dict[str, Gradients] = {}
 
     def begin(self, *, keep_gradients: bool) -> None:
-        """Begin an iteration, whose gradients are kept or not, and drop earlier ones."""
+        """Begin an iteration, and drop the gradients of earlier ones."""
         # kept gradients make the next iteration of small networks 3 to 6 % slower, since new ones need memory of their own
         self.keeps_gradients, self._gradients = keep_gradients, {}
 
@@ -86,7 +85,7 @@ class Meter:
 
     @torch.no_grad()
     def read(self, further: dict[str, Tensor]) -> dict[str, float]:
-        """Return the means since the last call, the norms of the last gradients and `further` scalars, and start again."""
+        """Return the means since the last call, the norms of the last gradients and `further` scalars, and reset the sums."""
         norms = {
             key: torch.nn.utils.get_total_norm([gradient for gradient in gradients if gradient is not None])
             for key, gradients in self._gradients.items()

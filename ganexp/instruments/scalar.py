@@ -1,21 +1,21 @@
-"""What a scalar of the log is."""
+"""The description of a scalar of the log."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class Scalar:
-    """A scalar of the log, described once: for charts, tables, summaries and the progress bar.
+    """The description of a scalar of the log for charts, tables, summaries and the progress bar.
 
     Args:
-        meaning: What it is, in a few words.
-        summary: Which of its values sum up a run, in W&B's words: `last`, `min`, `max` or `mean`, separated by commas. With
+        meaning: Its meaning, in a few words.
+        summary: The values that summarise a run, in W&B's words: `last`, `min`, `max` or `mean`, separated by commas. With
             `min`, low is good.
-        label: What the progress bar calls it; without one, it is not shown there.
-        best: Which of its values is best: `lowest` or `highest`.
-        basis: What it was measured by, such as the name and checksum of features: figures of different bases do not compare.
-        note: What a reader should know before comparing it, such as whose features it was measured in.
-        real: Its value for one half of the real data against the other, if that is known: what can be hoped for.
+        label: Its name in the progress bar; without one, it is not shown there.
+        best: Its best value: `lowest` or `highest`.
+        basis: What it is measured by, such as the name and checksum of features; values of different bases are not comparable.
+        note: A note for readers who compare values, such as whose features are used.
+        real: Its value for one half of the real data against the other, if known: the best value to expect.
     """
 
     meaning: str

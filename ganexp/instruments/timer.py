@@ -11,8 +11,8 @@ import torch
 class Timer:
     """Adds up the milliseconds that the host spends in phases, some of which lie within an `iteration`.
 
-    That is right where computation is synchronous, on a CPU. Where iterations are replayed, the phases within cannot be timed:
-    each is taken to have the same share of the iteration's time as in one that was timed.
+    This is correct for synchronous computation, on a CPU. The phases within a replayed iteration cannot be timed: each is
+    assumed to have the same share of the iteration's time as when it was last timed.
     """
 
     def __init__(self) -> None:
@@ -21,7 +21,7 @@ class Timer:
         self._frozen: tuple[str, ...] = ()
 
     def phase(self, name: str) -> AbstractContextManager[None]:
-        """Time what happens inside. Phases of different names may be nested, and then overlap."""
+        """Time the code inside. Phases of different names may be nested, and then overlap."""
         if name in self._frozen:
             return nullcontext()
         if name not in self._phases:
@@ -29,7 +29,7 @@ class Timer:
         return self._phases[name]
 
     def read_ms(self) -> dict[str, float]:
-        """Return the mean milliseconds of an iteration and of the phases in it since the last call, and start again."""
+        """Return the mean milliseconds of an iteration and of its phases since the last call, and reset them."""
         self._settle()
         read = {name: phase.read() for name, phase in self._phases.items() if phase.times}
         iterations = max(1, read.get("iteration", (0.0, 0))[1])
@@ -45,7 +45,7 @@ class Timer:
             self._frozen = names
 
     def restart(self) -> None:
-        """Discard what was timed so far, and time every phase again."""
+        """Discard all times, and time every phase again."""
         self.read_ms()
         self._frozen = ()
 
@@ -53,16 +53,16 @@ class Timer:
         return Phase()
 
     def _settle(self) -> None:
-        """Wait for the device, if it does the timing."""
+        """Wait for the device if it records the times."""
 
 
 class Phase:
-    """What a timer counts as one phase, by the host's clock; it may be entered again, within itself too."""
+    """The time of one phase by the host's clock; it may be entered repeatedly, also within itself."""
 
     def __init__(self) -> None:
         self.total_ms = 0.0
         self.times = 0
-        self._begun: list[Any] = []  # where it was entered and not yet left, the innermost last
+        self._begun: list[Any] = []  # the starts of open entries, the innermost last
 
     def __enter__(self) -> None:
         self._begun.append(time.perf_counter())
@@ -72,14 +72,14 @@ class Phase:
         self.times += 1
 
     def read(self) -> tuple[float, int]:
-        """Return the milliseconds in it since the last call, and how often it was left."""
+        """Return the milliseconds since the last call, and the number of completed entries."""
         read = self.total_ms, self.times
         self.total_ms, self.times = 0.0, 0
         return read
 
 
 class CudaTimer(Timer):
-    """Records a pair of CUDA events per phase, and reads them when asked, so that nothing waits in between."""
+    """Records a pair of CUDA events per phase, and reads them later, so that nothing waits in between."""
 
     def _new_phase(self) -> "Phase":
         return CudaPhase()
@@ -94,7 +94,7 @@ class CudaPhase(Phase):
     def __init__(self) -> None:
         super().__init__()
         self._events: deque[tuple[torch.cuda.Event, torch.cuda.Event]] = deque()
-        self._free: list[torch.cuda.Event] = []  # that have been read, since making one takes longer than recording it
+        self._free: list[torch.cuda.Event] = []  # reused, since creating one takes longer than recording it
 
     def __enter__(self) -> None:
         stream = torch.cuda.current_stream()  # looked up once for both events, which takes longer than recording them
@@ -108,7 +108,7 @@ class CudaPhase(Phase):
             self._fold()
 
     def read(self) -> tuple[float, int]:
-        """Return the same, of what the device has finished."""
+        """Return the same for the entries that the device has finished."""
         self._fold()
         return super().read()
 

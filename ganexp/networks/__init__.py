@@ -1,29 +1,20 @@
 """Networks: one architecture family per file, generator and discriminator together.
 
-The contract is the constructor and one method. A generator is built from `(latent_dim, shape)` and maps `(B,
-latent_dim)` to `(B, *shape)`; a discriminator is built from `(shape)` and maps `(B, *shape)` to scores `(B,)`. `shape` is
-`(C, H, W)` for images in [-1, 1] or `(2,)` for points of the plane. A discriminator says in `output` whether its
-scores are logits or energies; one that can show what it saw has a method `reconstruct(x)`. A constructor that cannot
-serve a shape raises ValueError, or a `Misfit` with a remedy, before it makes a layer.
+A generator is built from `(latent_dim, shape)` and maps `(B, latent_dim)` to `(B, *shape)`; a discriminator is built from
+`(shape)` and maps `(B, *shape)` to scores `(B,)`. `shape` is `(C, H, W)` for images in [-1, 1] or `(2,)` for points of the
+plane. A constructor that does not support a shape raises ValueError, or a `Misfit` with a remedy, before it makes a layer.
+Networks that can be conditional have a keyword argument `classes`, which the run sets; `forward` then takes labels `(B,)` last.
 
-A discriminator may return further numbers after each score, `(B, 1 + k)`, and then says in `further` what they are:
-`class_loss`, the cross-entropy of the sample's own label, or `code`, an autoencoder's code. Losses say in `reads` what they
-need, and `reads` and `further` have to agree.
+A discriminator may return further numbers after each score, `(B, 1 + k)`, which it names in `further`: `class_loss`, the
+cross-entropy of the sample's own label, or `code`, an autoencoder's code. A loss that needs them names them in `reads`. It may
+return a map of scores, `(B, 1, …)`, with `maps = True`; several discriminators in one return `(B, 1, S)`, with the number of
+places of each in `heads`, over which the loss is averaged with equal weights.
 
-A discriminator may score several places of a sample: it returns `(B, 1, …)`, a map of scores, and sets `maps = True`. Several
-discriminators in one return their places behind each other, `(B, 1, S)`, and say in `heads` how many places each has: the loss
-is then averaged over them with equal shares.
+For data with sources, a generator is built from the shape of a source instead of `latent_dim`, and maps `(B, *source)` to
+samples. A discriminator that can read sources has a keyword argument `source`, their shape, which the run sets; `forward` then
+takes sources as its second argument, and `reads_source` is True.
 
-Where the data have sources, such as images that are to be translated, a generator is built from the shape of a source in place
-of `latent_dim`, maps sources `(B, *source)` to samples, and says `reads_sources = True`; `last_layer` is its last weight. A
-discriminator that can look at the source of a sample has a keyword argument `source`, its shape, which the run sets; with it,
-`forward` takes sources as its second argument, before labels, and it says `reads_source = True`. `features(x, …)` returns the
-outputs of all its layers but the last.
-
-Networks that can be conditional have a keyword argument `classes`, which the run sets; with it, `forward` takes labels `(B,)`
-as its last argument.
-
-Any module is a network: `contract.py` reads what it declares, and has defaults for what it does not declare.
+Any module is a network: `contract.py` lists the attributes that it may declare, and their defaults.
 """
 
 from ganexp.networks.autoencoders import VAE, VQ

@@ -17,9 +17,9 @@ from ganexp.networks.unet import check_sides
 from ganexp.ranges import checked
 
 SMOOTHING = 1e-5
-"""Added to the count of each code, as in the authors' code, so that none is divided by 0."""
+"""Added to the count of each code, as in the authors' code, to avoid a division by 0."""
 SHORTEST = 1e-6
-"""A mean of vectors that is shorter has no direction: thousands of updates without a vector have left nothing of its sum."""
+"""The least length of a mean of vectors that has a direction; after thousands of updates without a vector it is shorter."""
 
 
 class Residual(nn.Module):
@@ -41,14 +41,14 @@ def activated(width: int) -> tuple[nn.Module, nn.Module]:
 
 
 class Autoencoder(nn.Module):
-    """What both have in common: an encoder and a decoder with a residual block each, and a tanh at the end.
+    """An encoder and a decoder with a residual block each, and a tanh at the end.
 
     Args:
         source: Shape of a source, `(C, H, W)`, whose sides 2^`depth` divides.
         shape: Shape of a sample, of the same sides.
         width: Channels of the outermost layers; each halving doubles them, up to 4 · `width`.
         depth: How often the side is halved.
-        made, taken: Channels that the encoder makes at each place, and that the decoder takes.
+        encoded, decoded: Channels of the encoder's output and of the decoder's input.
     """
 
     reads_sources = True
@@ -81,19 +81,19 @@ class Autoencoder(nn.Module):
         return self.last.weight
 
     def decode(self, codes: Tensor) -> Tensor:
-        """Map codes `(B, taken, h, w)` to images in [-1, 1]."""
+        """Map codes `(B, decoded, h, w)` to images in [-1, 1]."""
         return self.last(self.decoder(codes)).tanh()
 
     def latents(self, source: Tensor) -> Tensor:
-        """Map sources to what the decoder is given, `(B, taken, h, w)`, before a codebook rounds it, and without noise."""
+        """Map sources to the decoder's input, `(B, decoded, h, w)`, before quantisation and without noise."""
         raise NotImplementedError
 
     def images(self, latents: Tensor) -> Tensor:
-        """Map what `latents` returns to images in [-1, 1]."""
+        """Map the output of `latents` to images in [-1, 1]."""
         return self.decode(latents)
 
     def with_terms(self, source: Tensor) -> tuple[Tensor, ...]:
-        """Map sources to images, followed by one value of each sample for each of `own_terms`, `(B,)`."""
+        """Map sources to images, followed by the values `(B,)` of each of `own_terms`."""
         raise NotImplementedError
 
     def forward(self, source: Tensor) -> Tensor:
@@ -104,18 +104,18 @@ class Autoencoder(nn.Module):
 class VQ(Autoencoder):
     """The decoder sees the nearest of `codes` vectors at each place; the gradient passes straight through to the encoder.
 
-    The codebook follows averages of what the encoder makes (van den Oord et al. 2017, appendix A.1), and moves once for each
-    update of G, by the pass before it: never by a look ahead or by D's passes. A code that no vector chooses stays where it is.
+    Codes are moving averages of the encoder's vectors (van den Oord et al. 2017, appendix A.1). They are updated once for each
+    update of G, by the pass before it, and not by a look ahead or by D's passes. A code that no vector chooses does not change.
     Its own term is `commitment`.
 
-    Departure: vectors of the encoder and of the book are compared on the unit sphere (Yu et al. 2022, section 3.2), without
-    which few codes are used.
+    Departure: vectors of the encoder and codes are compared on the unit sphere (Yu et al. 2022, section 3.2), without which few
+    codes are used.
 
     Args:
         source, shape, width, depth: As in `Autoencoder`.
-        codes: How many there are.
-        length: How many numbers each has.
-        decay: Of the averages.
+        codes: Number of codes.
+        length: Length of a code.
+        decay: Decay of the averages.
     """
 
     own_terms = ("commitment",)
@@ -179,7 +179,7 @@ class VQ(Autoencoder):
 
     @torch.no_grad()
     def advance(self, processes: Processes) -> None:
-        """Move the codebook by what the last pass has seen in all processes."""
+        """Update the codebook by the vectors of the last pass in all processes."""
         counts, sums = processes.sum((self.seen_counts, self.seen_sums))
         assert counts is not None
         assert sums is not None
@@ -192,7 +192,7 @@ class VQ(Autoencoder):
         self.book.copy_(torch.where(directed, nn.functional.normalize(means, dim=1), self.book))
 
     def measurements(self) -> dict[str, Tensor]:
-        """Return what `measures` declares, of all processes."""
+        """Return the scalars that `measures` declares, for all processes."""
         shares = self.counts / self.counts.sum()
         return {
             "codes/used": (self.counts >= 1 - self.decay).sum(),
@@ -201,14 +201,14 @@ class VQ(Autoencoder):
 
 
 class VAE(Autoencoder):
-    """The decoder sees a sample of the normal distribution that the encoder describes at each place; its own term is `kl`.
+    """The decoder sees a sample of the normal distribution that the encoder predicts at each place; its own term is `kl`.
 
     In evaluation it sees the mean.
 
     Args:
         source, shape, width, depth: As in `Autoencoder`.
-        length: How many numbers a latent has at each place.
-        noise: False is a plain autoencoder of the means.
+        length: Length of a latent at each place.
+        noise: Whether latents are sampled; without noise it is a plain autoencoder of the means.
     """
 
     own_terms = ("kl",)

@@ -47,7 +47,7 @@ class BEGANDiscriminator(nn.Module):
         shape: `(C, H, W)` with H = W = 16, 32, 64, …
         width: Channels of the first convolution.
         code_dim: Length of the code between encoder and decoder.
-        returns_code: Whether the code follows each score, for losses that read it: `further` is then `code`.
+        returns_code: Whether to return the code after each score, for losses that read it; `further` is then `code`.
     """
 
     output = "energy"

@@ -56,7 +56,7 @@ class BigGANGenerator(nn.Module):
         embedding: Length of a class's vector, which all blocks share; 128 in the paper.
         attention: Whether there is a block of self-attention.
         spectral_norm: Whether weights are divided by their spectral norms.
-        classes: How many a conditional GAN has; with 0, gains and biases are made from the latents alone.
+        classes: Number of classes of a conditional GAN; with 0, gains and biases are made from the latents alone.
     """
 
     bounded = True
@@ -115,7 +115,7 @@ class BigGANDiscriminator(nn.Module):
         width: Unit of the channels; 96 in the paper.
         attention: Whether there is a block of self-attention.
         spectral_norm: Whether weights are divided by their spectral norms.
-        classes: How many a conditional GAN has, whose logit has a projection on the class added; 0 for none.
+        classes: Number of classes of a conditional GAN, whose logit has a projection on the class added; 0 for none.
     """
 
     output = "logit"

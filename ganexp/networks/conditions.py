@@ -1,4 +1,4 @@
-"""How networks read class labels: the layers that the conditional networks of every family use."""
+"""Layers that read class labels, for the conditional networks of every family."""
 
 from typing import Literal
 
@@ -15,7 +15,7 @@ class ConditionalBatchNorm2d(nn.Module):
 
     Args:
         channels: Of the input `(B, channels, H, W)`.
-        classes: How many there are. Gains begin at 1 and biases at 0, for every class.
+        classes: Number of classes. Gains begin at 1 and biases at 0.
     """
 
     def __init__(self, channels: int, classes: int) -> None:
@@ -36,7 +36,7 @@ class ConditionalSequential(nn.Sequential):
     """A sequence of layers, some of which also read the labels."""
 
     def forward(self, x: Tensor, labels: Tensor) -> Tensor:  # type: ignore[override]
-        """Pass a batch through all layers, under labels `(B,)`."""
+        """Pass a batch through all layers with labels `(B,)`."""
         for layer in self:
             x = layer(x, labels) if isinstance(layer, ConditionalBatchNorm2d) else layer(x)
         return x
@@ -46,7 +46,7 @@ class ConcatenatedEmbedding(nn.Module):
     """Latents followed by a learnt vector of their class, as in conditional GANs since Mirza & Osindero 2014.
 
     Args:
-        classes: How many there are.
+        classes: Number of classes.
         size: Length of a class's vector, which is initialised standard normal.
     """
 
@@ -63,7 +63,7 @@ class ClassHead(nn.Module):
     """A linear classifier of features, which returns the cross-entropy of each sample's own label (Odena et al. 2017).
 
     Args:
-        classes: How many there are.
+        classes: Number of classes.
         features: Length of the features `(B, features)`.
     """
 
@@ -78,7 +78,7 @@ class ClassHead(nn.Module):
 
 
 def classifies(conditioning: Conditioning, classes: int) -> bool:
-    """Return whether a discriminator has a classifier."""
+    """Return whether a discriminator has a classifier, which needs classes."""
     if conditioning == "classifier" and not classes:
         raise ValueError("conditioning=classifier needs class labels: choose conditional=true, or conditioning=projection")
     return conditioning == "classifier"
@@ -88,7 +88,7 @@ class Projection(nn.Module):
     """The inner product of features with a learnt vector of their class, to add to a score (Miyato & Koyama 2018).
 
     Args:
-        classes: How many there are.
+        classes: Number of classes.
         features: Length of the features `(B, features)`. The vectors begin at 0: every class is scored alike at first.
     """
 

@@ -1,4 +1,4 @@
-"""What a network declares about itself. Any `nn.Module` is a network: what it does not declare has a default."""
+"""The attributes that a network may declare, with defaults: any `nn.Module` is a network."""
 
 import inspect
 from collections.abc import Callable
@@ -16,25 +16,25 @@ from ganexp.networks.projected import ProjectedDiscriminator
 
 @dataclass(frozen=True)
 class Declaration:
-    """What a module, or a class of modules, declares.
+    """The declarations of a module, or of a class of modules; each is the attribute of its name unless stated otherwise.
 
     Args:
-        output: What a discriminator's scores are, `logit` or `energy`: the attribute `output`.
-        further: What a discriminator returns after each score, by name: the attribute `further`.
-        maps: Whether a discriminator returns a map of scores for each sample: the attribute `maps`.
-        reconstruct: The method `reconstruct(x)`, which returns samples as an autoencoder reconstructs them; None without one.
-        reads_labels: Whether the constructor takes `classes`, and `forward` labels as its second argument.
-        reads_sources: Whether a generator is given sources, and not latents: the attribute `reads_sources`.
-        features: Whether a discriminator returns what its layers make of samples: the method `features`.
-        own_terms: The names of the terms that a generator computes beside its samples, by the method `with_terms`.
-        last_layer: Whether a generator says which weight its last layer has: the attribute `last_layer`.
-        styles: Whether a generator makes its samples from styles, by the methods `styles` and `synthesis`.
+        output: The kind of a discriminator's scores, `logit` or `energy`.
+        further: The name of what a discriminator returns after each score; empty for nothing.
+        maps: Whether a discriminator returns a map of scores for each sample.
+        reconstruct: The method `reconstruct(x)` of an autoencoder; None without one.
+        reads_labels: Whether the constructor takes `classes`, and `forward` labels as its last argument.
+        reads_sources: Whether a generator maps sources, rather than latents.
+        features: Whether a discriminator has the method `features`, which returns the outputs of its layers but the last.
+        own_terms: The names of the terms that a generator computes besides its samples, by the method `with_terms`.
+        last_layer: Whether a generator has the attribute `last_layer`, the weight of its last layer.
+        styles: Whether a generator has the methods `styles` and `synthesis`.
         two_way: Whether a generator is two translators, its modules `a_to_b` and `b_to_a`, which map stacks (a, b) to stacks
-            (F(b), G(a)): the attribute `two_way`.
-        once: The setting to switch off so that it can be differentiated twice, the attribute `differentiable_once`; empty if it
-            already can.
-        bounded: Whether a generator makes images in [-1, 1] alone, since it ends in a tanh: the attribute `bounded`.
-        draws: Settings that stop it from drawing random numbers in training: the attribute `draws`; empty if it draws none.
+            (F(b), G(a)).
+        once: The setting to switch off so that it can be differentiated twice, the attribute `differentiable_once`; empty if
+            it already can.
+        bounded: Whether a generator makes images in [-1, 1] alone, since it ends in a tanh.
+        draws: Settings that stop it from drawing random numbers in training; empty if it draws none.
     """
 
     output: str
@@ -54,7 +54,7 @@ class Declaration:
 
 
 def declared(network: nn.Module | Callable[..., nn.Module]) -> Declaration:
-    """Return what a network declares, with defaults for what it does not."""
+    """Return a network's declarations, with defaults for missing ones."""
     kind = type(network) if isinstance(network, nn.Module) else network
     return Declaration(
         output=getattr(network, "output", "logit"),
@@ -80,7 +80,7 @@ def has_batch_norm(network: nn.Module) -> bool:
 
 
 def check_kind(kind: Callable[..., nn.Module], run: Facts) -> None:
-    """Refuse a class of networks that cannot be built for a run."""
+    """Refuse a class of networks that does not fit the labels, packs or latents of a run."""
     if run.conditional and not declared(kind).reads_labels:
         raise Misfit("reads no class labels, and a conditional GAN needs networks that do", conditional=False)
     if run.pack > 1 and declared(kind).reconstruct:
@@ -92,7 +92,7 @@ def check_kind(kind: Callable[..., nn.Module], run: Facts) -> None:
 def check_generator(kind: Callable[..., nn.Module], run: Facts) -> None:
     """Refuse a generator of latents where the data have sources, and one of sources where they have none.
 
-    One that ends in a tanh is warned of where the data exceed [-1, 1].
+    Warn of one that ends in a tanh if the data exceed [-1, 1].
     """
     if run.source_shape and not declared(kind).reads_sources:
         raise Misfit("makes samples from latents, and these data give it sources", "a generator of sources")
@@ -105,7 +105,10 @@ def check_generator(kind: Callable[..., nn.Module], run: Facts) -> None:
 
 
 def check(network: nn.Module, run: Facts) -> None:
-    """Refuse a network that several processes would not train as one process does."""
+    """Refuse a network that several processes would train differently from one process.
+
+    Such a network draws random numbers, couples samples of different processes, or has an unknown kind of batch norm.
+    """
     if run.processes == 1:
         return
     shares = {"batch_size": run.scored // run.processes, "g_batch": run.scored_for_g // run.processes}

@@ -1,30 +1,31 @@
-"""What a network does with a batch besides mapping each sample by itself."""
+"""Tests whether a network couples the samples of a batch, writes to buffers, or draws random numbers."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from ganexp.batch import Batch
-from ganexp.networks.buffers import unmoved
 from ganexp.streams import undisturbed
 
 
 class Findings(NamedTuple):
-    """What one pass of a batch through a network has shown."""
+    """The results of `examine`."""
 
     couples: bool
-    """Whether the output for the first or for the last sample depends on other samples."""
+    """Whether the output for the first or the last sample depends on other samples."""
     changed: str
     """The name of a buffer that was written to, even with equal values; empty if there is none."""
     draws: bool
     """Whether random numbers were drawn from torch's global streams."""
     repeats: bool
-    """Whether another pass with the same random numbers from these streams gave the same output, but for rounding."""
+    """Whether another pass with the same random numbers from these streams gave the same output, up to rounding."""
 
 
 def examine(network: nn.Module, batch: Batch) -> Findings:
-    """Pass a batch through a network, twice, which is left as it was, and so are the global streams. Waits for the device.
+    """Pass a batch through a network twice, and restore the network and the global streams. It waits for the device.
 
     Coupling is tested by autograd: the gradient of one sample's output with respect to another sample must be zero.
     """
@@ -38,7 +39,7 @@ def examine(network: nn.Module, batch: Batch) -> Findings:
         with torch.no_grad(), torch.random.fork_rng([values.device] if values.is_cuda else []):
             once = network(values, *batch.conditions)
         output = network(values, *batch.conditions)
-        repeats = not (once - output).norm() > 1e-3 * output.norm()  # what is not finite is no difference
+        repeats = not (once - output).norm() > 1e-3 * output.norm()  # values that are not finite are no difference
         draws = not torch.equal(before, _random_state(values.device))
         changed = [
             name
@@ -59,3 +60,17 @@ def _random_state(device: torch.device) -> Tensor:
     if device.type == "cuda":
         states.append(torch.cuda.get_rng_state(device))
     return torch.cat(states)
+
+
+@contextmanager
+def unmoved(*networks: nn.Module) -> Iterator[None]:
+    """Restore the buffers of networks at the end, whether they were written to or replaced."""
+    modules = [module for network in networks for module in network.modules()]
+    buffers = [(m, name, buffer, buffer.clone()) for m in modules for name, buffer in m._buffers.items() if buffer is not None]
+    try:
+        yield
+    finally:
+        with torch.no_grad():
+            for module, name, buffer, was in buffers:
+                buffer.copy_(was)
+                module._buffers[name] = buffer

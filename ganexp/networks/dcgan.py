@@ -30,7 +30,7 @@ class DCGANGenerator(nn.Module):
         shape: `(C, H, W)` with sides of 16, 32, 64, …; the shorter side is 4 in the smallest map.
         width: Channels of the layer before the image; each earlier layer has twice as many, up to 8 · `width`.
         batch_norm: Whether a batch norm follows each layer but the last.
-        classes: How many a conditional GAN has; 0 for none. Each class has its own gains and biases in batch norm; without
+        classes: Number of classes; 0 without labels. Each class has its own gains and biases in batch norm; without
             batch norm, latents are followed by a learnt vector of their class, of the same length.
     """
 
@@ -72,7 +72,7 @@ class DCGANDiscriminator(nn.Module):
         conditioning: How a conditional GAN reads labels. `projection` takes the features before the logit, summed over the 4×4
             positions, and adds their projection on the class to the logit. `classifier` returns the loss of a classifier on all
             these features after the logit, and `further` is `class_loss`.
-        classes: How many a conditional GAN has; 0 for none.
+        classes: Number of classes; 0 without labels.
     """
 
     output = "logit"

@@ -1,18 +1,19 @@
-"""Transformers of patches: DiT's (Peebles & Xie 2023), as two families of GANs in latents have them.
+"""Transformers of patches: DiT's (Peebles & Xie 2023), as in two families of GANs on latents.
 
-A sample is cut into patches, each of which becomes a token. Blocks of attention and of a perceptron follow, of two kinds:
+A sample is split into patches, each of which becomes a token. Blocks of attention and of a perceptron follow, of two kinds:
 
-- `dit`: layer norm, GELU; shifts, scales and gates follow from a vector, and start at 0 (adaLN-zero), as does the last layer
-  of G. DiT has these, and so have both networks of adversarial flow models (AFM: Lin et al. 2025).
-- `gat`: RMS norm, also of queries and keys, and SwiGLU; scales and gates follow from a vector, and start small. In D no vector
-  enters, and gates are learnt, from 0.1. "Scalable GANs with transformers" (GAT: Hyun et al. 2025) has these, in its code.
+- `dit`: layer norm, GELU; shifts, scales and gates are functions of a vector, and start at 0 (adaLN-zero), as does the last
+  layer of G: DiT, and both networks of adversarial flow models (AFM: Lin et al. 2025).
+- `gat`: RMS norm, also of queries and keys, and SwiGLU; scales and gates are functions of a vector, and start small. In D they
+  do not depend on a vector, and gates are learnt, from 0.1: the code of "Scalable GANs with transformers" (GAT: Hyun et al.
+  2025).
 
 `depth`, `width` and `heads` of the published sizes: S 12, 384, 6; B 12, 768, 12; L 24, 1024, 16; XL 28, 1152, 16.
 
-Departures from DiT: there is no time step, in whose place z enters by a mapping network; or z is the image that G starts from,
-and the vector is that of the label alone. Without labels there is one class.
+Departures from DiT: z replaces the time step and enters by a mapping network; or z is the image that G starts from, and the
+vector is that of the label alone. Without labels there is one class.
 Departures from GAT: G forms samples after its last block, not after every quarter of them, and D sees them without noise; the
-mapping network is StyleGAN2's with two layers; D's class vectors are as long as a token, and it has no head that learns
+mapping network is StyleGAN2's with two layers; D's class vectors are as long as a token, and D has no head that predicts
 another network's features.
 """
 
@@ -31,30 +32,30 @@ from ganexp.ranges import checked
 
 Kind = Literal["dit", "gat"]
 Positions = Literal["rope", "learned", "fixed"]
-"""How a token knows its place. `fixed`: sines and cosines are added; `learned`: they are trained; `rope`: besides, queries and
-keys are rotated by their row and column (Su et al. 2021)."""
+"""The encoding of positions. `fixed`: sines and cosines are added; `learned`: they are trained; `rope`: queries and keys are
+also rotated by their row and column (Su et al. 2021)."""
 BASE = 10_000.0
-"""By what frequencies fall, from 1 on (Vaswani et al. 2017)."""
+"""The ratio of the highest frequency, 1, to the lowest (Vaswani et al. 2017)."""
 SPREAD = 0.02
-"""Standard deviation of new vectors of classes, and of the token that D reads."""
+"""Initial standard deviation of class vectors, and of the token that D reads."""
 SMALL = 0.1
-"""Gain of new layers of modulation, and new gates, in blocks of kind `gat`."""
+"""Initial gain of modulation layers, and initial gates, in blocks of kind `gat`."""
 
 
 class Transformer(nn.Module):
-    """What the networks here have in common.
+    """The blocks and positions of both networks.
 
     Args:
         shape: `(C, H, W)`, whose sides `patch` divides.
         patch: Side of a patch.
-        depth: How many blocks there are.
+        depth: Number of blocks.
         width: Length of a token, a multiple of 4.
-        heads: Of attention. They divide `width`, and with `rope`, 4 divides the length of each.
+        heads: Number of attention heads. It divides `width`; with `rope`, 4 divides the length of a head.
         block: The kind of block.
         positions: As in `Positions`.
-        fused: Whether attention is torch's fused one, which takes less time and memory, and has no second derivatives.
-        modulated: Whether a vector enters the blocks.
-        extra: How many tokens there are besides those of patches, before them.
+        fused: Whether to use torch's fused attention, which takes less time and memory, and has no second derivatives.
+        modulated: Whether the blocks depend on a vector.
+        extra: Number of tokens before those of patches.
     """
 
     positions: Tensor
@@ -103,10 +104,10 @@ class DiTGenerator(Transformer):
     Args:
         latent_dim: Length of a latent vector; 64 in GAT.
         shape, patch, depth, width, heads, block, positions, fused: As in `Transformer`.
-        z: Where latents enter: `blocks`, as vectors, after a mapping network, where tokens start as places alone; or `tokens`,
-            as noise of a sample's own shape, so that `latent_dim` is C · H · W (AFM).
-        classes: How many a conditional GAN has; 0 for none. The mapping network is given a learnt vector of the class beside z;
-            with `tokens`, that vector enters the blocks.
+        z: Where latents enter: in the `blocks`, as vectors after a mapping network, with tokens that start as positions alone;
+            or as `tokens`, noise of a sample's own shape, so that `latent_dim` is C · H · W (AFM).
+        classes: Number of classes; 0 without labels. The mapping network also reads a learnt vector of the
+            class; with `tokens`, that vector enters the blocks.
     """
 
     @checked
@@ -146,12 +147,12 @@ class DiTGenerator(Transformer):
 
 
 class DiTDiscriminator(Transformer):
-    """A learnt token beside those of patches; blocks; a norm and a linear layer on that token.
+    """A learnt token before those of patches; blocks; a norm and a linear layer on that token.
 
     Args:
         shape, patch, depth, width, heads, block, positions, fused: As in `Transformer`.
-        classes: How many a conditional GAN has; 0 for none. With `dit` the class enters each block; with `gat` the linear layer
-            has `width` outputs, and the logit is their inner product with a vector that a mapping network makes from the label,
+        classes: Number of classes; 0 without labels. With `dit` the class enters each block; with `gat` the
+            linear layer has `width` outputs, and the logit is their inner product with a mapping network's vector of the label,
             divided by the square root of the width.
     """
 
@@ -192,7 +193,7 @@ class DiTDiscriminator(Transformer):
         self.linear = linear(width, width if classes and not modulated else 1, bias=not modulated)
 
     def features(self, x: Tensor, *labels: Tensor) -> list[Tensor]:
-        """Return the tokens after each block, `(B, 1 + T, width)`, given what `forward` takes."""
+        """Return the tokens after each block, `(B, 1 + T, width)`, for the arguments of `forward`."""
         tokens = self.first(patches(x, self.patch)) + self.positions
         tokens = torch.cat([self.token.expand(x.shape[0], 1, -1), tokens], 1)
         return [*self.passed(tokens, *([] if self.vectors is None else [self.vectors(x, *labels)]))]
@@ -212,7 +213,7 @@ class TokenBlock(nn.Module):
         width: Length of a token.
         heads: Of attention.
         kind: `dit` has a perceptron of one hidden layer, 4 · width long; `gat` SwiGLU, 8/3 · width long.
-        modulated: Whether gates, scales and shifts follow from a vector; otherwise gates are learnt, and norms have weights.
+        modulated: Whether gates, scales and shifts depend on a vector; otherwise gates are learnt, and norms have weights.
         fused: As in `Transformer`.
     """
 
@@ -250,14 +251,14 @@ class Modulation(nn.Module):
 
 
 class Gates(nn.Module):
-    """The learnt gates of a block that no vector enters."""
+    """The learnt gates of a block that does not depend on a vector."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
         self.gates = nn.Parameter(torch.full((2, width), SMALL))
 
     def forward(self) -> Any:
-        """Return what `Modulation` does, without shifts and scales."""
+        """Return gates as `Modulation` does, without shifts and scales."""
         return [(0.0, 0.0, gate) for gate in self.gates]
 
 
@@ -266,8 +267,8 @@ class Attention(nn.Module):
 
     Args:
         width: Length of a token.
-        heads: How many there are, which divide `width`.
-        normalized: Whether queries and keys pass an RMS norm, one for all heads.
+        heads: Number of heads, which divides `width`.
+        normalized: Whether queries and keys pass an RMS norm, the same for all heads.
         fused: As in `Transformer`.
     """
 
@@ -304,7 +305,7 @@ class SwiGLU(nn.Module):
 
 
 class ToPatches(nn.Module):
-    """A norm that a vector scales, and of kind `dit` shifts; a linear layer to the pixels of a patch."""
+    """A norm that is scaled, and with kind `dit` shifted, by a vector; a linear layer to the pixels of a patch."""
 
     def __init__(self, pixels: int, width: int, kind: Kind) -> None:
         super().__init__()
@@ -365,7 +366,7 @@ def joined(tokens: Tensor, grid: tuple[int, int], side: int) -> Tensor:
 
 
 def waves(grid: tuple[int, int], frequencies: int) -> tuple[Tensor, Tensor]:
-    """Return row · ω and column · ω of each place, `(T, frequencies)` each, in float64; ω falls from 1 on."""
+    """Return row · ω and column · ω of each place, `(T, frequencies)` each, in float64; ω decreases from 1."""
     falling = BASE ** (-torch.arange(frequencies, dtype=torch.float64) / frequencies)
     rows, columns = torch.meshgrid(*(torch.arange(side, dtype=torch.float64) for side in grid), indexing="ij")
     return rows.reshape(-1, 1) * falling, columns.reshape(-1, 1) * falling

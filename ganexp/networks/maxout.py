@@ -16,8 +16,8 @@ class Maxout(nn.Module):
     """The largest of `pieces` linear functions, for each unit.
 
     Args:
-        inputs, outputs: How many there are.
-        pieces: How many functions each output has.
+        inputs, outputs: Numbers of inputs and outputs.
+        pieces: Number of functions of each output.
     """
 
     def __init__(self, inputs: int, outputs: int, pieces: int) -> None:
@@ -39,7 +39,7 @@ class MaxoutDiscriminator(nn.Module):
     Args:
         shape: Shape of one sample.
         width, depth: Size and number of the hidden layers.
-        pieces: How many linear functions each unit takes the largest of.
+        pieces: Number of linear functions of each unit.
         std: Standard deviation of the weights at the start.
     """
 

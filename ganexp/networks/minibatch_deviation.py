@@ -1,4 +1,4 @@
-"""How much the images of a batch vary, as one more channel."""
+"""The standard deviation of a batch as a further channel."""
 
 from typing import Annotated
 

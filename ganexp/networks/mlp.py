@@ -23,7 +23,7 @@ class MLPGenerator(nn.Module):
         width, depth: Size and number of the hidden layers.
         batch_norm: Whether a batch norm takes the place of the bias in each hidden layer.
         std: Standard deviation of the weights at the start, with biases at 0; None for torch's own initialisation.
-        classes: How many a conditional GAN has; 0 for none. Latents are followed by a learnt vector of their class, of the
+        classes: Number of classes; 0 without labels. Latents are followed by a learnt vector of their class, of the
             same length.
     """
 
@@ -70,7 +70,7 @@ class MLPDiscriminator(nn.Module):
         conditioning: How a conditional GAN reads labels. `projection` adds the projection of the last hidden layer on the class
             to the logit. `classifier` returns the loss of a classifier on that layer after the logit, and `further` is
             `class_loss`.
-        classes: How many a conditional GAN has; 0 for none.
+        classes: Number of classes; 0 without labels.
     """
 
     output = "logit"

@@ -5,11 +5,11 @@ from typing import Literal
 from torch import nn
 
 Norm = Literal["none", "batch", "instance"]
-"""What follows a convolution. Instance norm has no weights, as in CycleGAN; the bias before batch norm is left out."""
+"""The norm after a convolution. Instance norm has no weights, as in CycleGAN; convolutions before batch norm have no bias."""
 
 
 def norm_layers(norm: str, channels: int) -> list[nn.Module]:
-    """Return the layer that normalises maps of so many channels, or none for any other word."""
+    """Return the norm of maps with this number of channels, as a list, which is empty for any other word."""
     if norm == "batch":
         return [nn.BatchNorm2d(channels)]
     return [nn.InstanceNorm2d(channels)] if norm == "instance" else []

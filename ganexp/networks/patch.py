@@ -32,9 +32,9 @@ class PatchDiscriminator(nn.Module):
         width: Channels of the first layer; each later layer has twice as many, up to 8 · `width`.
         layers: How often the side is halved.
         norm: `none`, `batch`, `instance` (without weights, as in CycleGAN) or `spectral`.
-        source: Shape of a source that it looks at beside the image, `(C, H, W)`, with the same sides or smaller ones, which are
+        source: Shape of a source that it reads besides the image, `(C, H, W)`, with the same sides or smaller ones, which are
             enlarged; empty for none.
-        reads_source: False is to look at images alone, where they have sources too.
+        reads_source: Whether it reads the sources of images that have them.
     """
 
     output = "logit"
@@ -55,7 +55,7 @@ class PatchDiscriminator(nn.Module):
         source = source if reads_source else ()
         height, side = map_sides(shape, layers)
         self.heads = (height * side,)
-        """How many places it scores."""
+        """The number of places that it scores."""
         self.reads_source = bool(source)
         channels = [seen_channels(shape, source)] + [width * min(8, 2**i) for i in range(layers + 1)]
         modules: list[nn.Module] = []
@@ -72,7 +72,7 @@ class PatchDiscriminator(nn.Module):
                     spectral_norm(layer)
 
     def features(self, x: Tensor, *source: Tensor) -> list[Tensor]:
-        """Return what follows each leaky ReLU: the output of every layer but the last, given what `forward` takes."""
+        """Return the output of each leaky ReLU, that is of every layer but the last, for the arguments of `forward`."""
         x, outputs = beside(x, *source), []
         for layer in self.layers[:-1]:
             x = layer(x)
@@ -88,13 +88,13 @@ class PatchDiscriminator(nn.Module):
 class MultiscaleDiscriminator(nn.Module):
     """Several patch discriminators, each at half the side of the one before (Wang et al. 2018, pix2pixHD, section 3.2).
 
-    The side is halved by means over 3×3 pixels, as in the authors' code. The loss is the mean of that of each, however many
-    places it scores; the authors take the sum.
+    The side is halved by means over 3×3 pixels, as in the authors' code. The loss is the mean over discriminators, whatever
+    the number of their places; the authors take the sum.
 
     Args:
         shape: `(C, H, W)`, whose sides at the last scale are at least 3 · 2^`layers`.
         width, layers, norm, source, reads_source: As in `PatchDiscriminator`.
-        scales: How many discriminators there are.
+        scales: Number of discriminators.
     """
 
     output = "logit"
@@ -130,7 +130,7 @@ class MultiscaleDiscriminator(nn.Module):
             )
             raise Misfit(reason, scales=fitting) from None
         self.heads = tuple(h * w for h, w in places)
-        """How many places each of them scores."""
+        """The number of places that each of them scores."""
         self.scales = nn.ModuleList(PatchDiscriminator(small, width=width, layers=layers, norm=norm) for small in smaller)
 
     def features(self, x: Tensor, *source: Tensor) -> list[Tensor]:
@@ -142,7 +142,7 @@ class MultiscaleDiscriminator(nn.Module):
         return torch.cat([network(scaled).flatten(2) for network, scaled in self._each(x, *source)], 2)
 
     def _each(self, x: Tensor, *source: Tensor) -> Iterator[tuple[Any, Tensor]]:
-        """Yield each discriminator, and what it looks at."""
+        """Yield each discriminator with its input."""
         x = beside(x, *source)
         for i, network in enumerate(self.scales):
             x = avg_pool2d(x, 3, stride=2, padding=1, count_include_pad=False) if i else x
@@ -150,7 +150,7 @@ class MultiscaleDiscriminator(nn.Module):
 
 
 def seen_channels(shape: tuple[int, ...], source: tuple[int, ...]) -> int:
-    """Return the channels of an image with its source beside it, which may be empty."""
+    """Return the number of channels of an image and its source, whose shape may be empty; it must not be larger."""
     if not source:
         return shape[0]
     if any(of_source > of_sample for of_source, of_sample in zip(sides(source), sides(shape), strict=True)):
@@ -159,7 +159,7 @@ def seen_channels(shape: tuple[int, ...], source: tuple[int, ...]) -> int:
 
 
 def beside(x: Tensor, *source: Tensor) -> Tensor:
-    """Return images with their sources as further channels; smaller sources are enlarged, each pixel as it is."""
+    """Return images with their sources as further channels; smaller sources are enlarged by nearest neighbours."""
     return torch.cat(
         [x, *(tensor if tensor.shape[2:] == x.shape[2:] else interpolate(tensor, x.shape[2:]) for tensor in source)], 1
     )

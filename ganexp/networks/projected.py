@@ -1,4 +1,4 @@
-"""A discriminator on features of a network that stays as it is (Sauer et al. 2021, Projected GAN, section 3)."""
+"""A discriminator on features of a frozen network (Sauer et al. 2021, Projected GAN, section 3)."""
 
 import itertools
 import os
@@ -20,23 +20,23 @@ from ganexp.ranges import checked
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 """Of ImageNet's pixels in [0, 1], as torchvision's networks expect them."""
 NARROWEST = 8
-"""A head halves its map until no side is longer."""
+"""The largest side at which a head stops halving its map."""
 Network = Literal["efficientnet_b0", "resnet18", "resnet50"]
 
 
 class ProjectedDiscriminator(nn.Module):
     """One small discriminator for each of four scales of frozen features, mixed across channels and across scales.
 
-    At each scale, a 1×1 convolution mixes the channels; from the coarsest scale on, a 3×3 convolution mixes this with what the
-    coarser scale has, enlarged bilinearly. Both are random and stay so. Each head halves its map by 4×4 convolutions of stride
-    2 with spectral norm and leaky ReLU, until it has 8 places or fewer along a side, and a 4×4 convolution gives the logits.
+    At each scale, a 1×1 convolution mixes the channels; from the coarsest scale on, a 3×3 convolution mixes the result with
+    that of the coarser scale, enlarged bilinearly. Both are random and frozen. Each head halves its map by 4×4 convolutions of
+    stride 2 with spectral norm and leaky ReLU, until it has 8 places or fewer along a side; a 4×4 convolution gives the logits.
 
     Departures: torchvision's networks, and not EfficientNet-Lite1; no batch norm in heads; the loss is a mean over
     heads, not a sum. Mixed maps have `width`, 2, 4 and 8 · `width` channels, as in the authors' code for `width` 64.
 
     Args:
         shape: `(1 or 3, H, W)`.
-        network: Of torchvision, whose features are seen.
+        network: The torchvision network of the features.
         weights: torchvision's file of its weights; null leaves them random, the same in every run.
         size: Side that images are scaled to, as in the authors' code for small ones; 0 leaves them as they are.
         width: Channels of the finest mixed map.
@@ -85,13 +85,13 @@ class ProjectedDiscriminator(nn.Module):
         heads = [head(before, map_side) for before, map_side in zip(mixed, maps, strict=True)]
         self.scales = nn.ModuleList(network for network, _ in heads)
         self.heads = tuple(places for _, places in heads)
-        """How many places each of them scores."""
+        """The number of places that each of them scores."""
         self.register_state_dict_post_hook(_leave_stages_out)
         self.register_load_state_dict_post_hook(_miss_no_stages)
         self.train()
 
     def train(self, mode: bool = True) -> "ProjectedDiscriminator":
-        """Set the mode of the heads; the network whose features are seen stays in evaluation mode."""
+        """Set the mode of the heads; the network of the features stays in evaluation mode."""
         super().train(mode)
         self.stages.eval()
         return self
@@ -111,7 +111,7 @@ class ProjectedDiscriminator(nn.Module):
         return mixed[::-1]
 
     def features(self, x: Tensor) -> list[Tensor]:
-        """Return what each leaky ReLU of each head returns."""
+        """Return the output of each leaky ReLU of each head."""
         outputs = []
         for network, h in self._each(x):
             for layer in network[:-1]:
@@ -129,7 +129,7 @@ class ProjectedDiscriminator(nn.Module):
 
 
 def head(channels: int, sides: tuple[int, int]) -> tuple[nn.Sequential, int]:
-    """Return a discriminator of maps with these channels and sides, and how many places it scores."""
+    """Return a discriminator of maps with these channels and sides, and the number of places that it scores."""
     layers: list[nn.Module] = []
     while max(sides) > NARROWEST:
         layers += [spectral_norm(nn.Conv2d(channels, channels, 4, 2, 1)), nn.LeakyReLU(0.2)]

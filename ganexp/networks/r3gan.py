@@ -38,7 +38,7 @@ class R3GANGenerator(nn.Module):
         shape: `(C, H, W)` with sides of 16, 32, 64, …
         width: Channels up to 32×32; 768 in the paper.
         blocks: Blocks of each stage; 2 in the paper.
-        classes: How many a conditional GAN has; 0 for none. Latents are followed by a learnt vector of their class, of the
+        classes: Number of classes; 0 without labels. Latents are followed by a learnt vector of their class, of the
             same length; as in the authors' code, it starts from N(0, 1/classes).
     """
 
@@ -74,7 +74,7 @@ class R3GANDiscriminator(nn.Module):
         shape: `(C, H, W)` with sides of 16, 32, 64, …
         width: Channels up to 32×32; 768 in the paper.
         blocks: Blocks of each stage; 2 in the paper.
-        classes: How many a conditional GAN has; 0 for none. With classes, the linear layer has `width` outputs instead of one,
+        classes: Number of classes; 0 without labels. With classes, the linear layer has `width` outputs instead of one,
             and the logit is their inner product with a learnt vector of the class, and nothing else. As in the authors' code,
             the vectors start from N(0, 1/(width · classes)).
     """

@@ -56,7 +56,7 @@ class ResNetGenerator(nn.Module):
         attention: Whether there is a block of self-attention.
         spectral_norm: Whether each layer's weight is divided by its spectral norm, as in SAGAN but not in SNGAN.
         upsampling: How blocks double the side: `nearest` in the papers, `bilinear` in mimicry (Lee & Town 2020).
-        classes: How many a conditional GAN has; 0 for none. Each class has its own gains and biases in the blocks' batch norms;
+        classes: Number of classes; 0 without labels. Each class has its own gains and biases in the blocks' batch norms;
             the batch norm before the image has one of each, as in the authors' code of the projection discriminator.
     """
 
@@ -111,7 +111,7 @@ class ResNetDiscriminator(nn.Module):
         conditioning: How a conditional GAN reads labels. `projection` adds the projection of the features before the logit on
             the class to the logit. `classifier` returns the loss of a classifier on these features after the logit, and
             `further` is `class_loss`. The weights of either are initialised and normalised like the others.
-        classes: How many a conditional GAN has; 0 for none.
+        classes: Number of classes; 0 without labels.
     """
 
     output = "logit"

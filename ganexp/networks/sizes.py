@@ -1,4 +1,4 @@
-"""How large networks and their images can be."""
+"""Sizes of networks and of the images that they support."""
 
 from collections.abc import Mapping
 from typing import Annotated, TypeVar
@@ -12,7 +12,7 @@ Depth = Annotated[int, Ge(1), Le(1000)]
 
 
 def halvings(shape: tuple[int, ...]) -> int:
-    """Return how often the side of a square image can be halved until it is 4."""
+    """Return how often the side of a square image, a power of two from 16 on, can be halved until it is 4."""
     height, width = sides(shape)
     if height != width or height < 16 or height & (height - 1):
         raise ValueError(
@@ -23,7 +23,7 @@ def halvings(shape: tuple[int, ...]) -> int:
 
 
 def first_map(shape: tuple[int, ...]) -> tuple[int, int]:
-    """Return height and width of the map that is doubled until it is an image: 4×4, or 4×8 and the like."""
+    """Return height and width of the map that is doubled until it is an image, such as 4×4; sides are powers of two from 16."""
     height, width = sides(shape)
     if min(height, width) < 16 or height & (height - 1) or width & (width - 1):
         raise ValueError(
@@ -40,7 +40,7 @@ def doublings(shape: tuple[int, ...]) -> int:
 
 
 def planned(shape: tuple[int, ...], plans: Mapping[int, Plan]) -> Plan:
-    """Return the plan for a square image by its side."""
+    """Return the plan for the side of a square image."""
     height, width = sides(shape)
     if height != width or height not in plans:
         sizes = ", ".join(f"{side}×{side}" for side in plans)
@@ -52,7 +52,7 @@ def planned(shape: tuple[int, ...], plans: Mapping[int, Plan]) -> Plan:
 
 
 def sides(shape: tuple[int, ...]) -> tuple[int, int]:
-    """Return height and width of an image."""
+    """Return height and width of an image, and refuse other shapes."""
     if len(shape) != 3:
         raise ValueError(f"shape should be that of an image, (C, H, W), not {shape}; choose the mlp networks")
     return shape[1], shape[2]

@@ -1,4 +1,4 @@
-"""SRGAN's generator, which makes images larger (Ledig et al. 2017)."""
+"""SRGAN's generator for super-resolution (Ledig et al. 2017)."""
 
 from typing import Annotated, Literal
 

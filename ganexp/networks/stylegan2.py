@@ -44,7 +44,7 @@ class StyleGAN2Generator(nn.Module):
         depth: Layers of the mapping network; 8 in the paper.
         style_mixing: Probability, in training, that layers from a random one on have the style of another latent vector.
         noise: Whether noise of a learnt strength, 0 at first, is added after each 3×3 convolution.
-        classes: How many a conditional GAN has; 0 for none. Latents are followed by a learnt vector of their class, as long as
+        classes: Number of classes; 0 without labels. Latents are followed by a learnt vector of their class, as long as
             a style.
     """
 
@@ -123,7 +123,7 @@ class StyleGAN2Discriminator(nn.Module):
         minibatch_deviation: Whether the last convolution also sees how much the batch varies, by `MinibatchDeviation`.
         group: Images per group of the minibatch deviation.
         depth: Layers of the mapping network for the labels of a conditional GAN; 8 in ADA's paper.
-        classes: How many a conditional GAN has; 0 for none. With classes, the last layer has as many outputs as channels; the
+        classes: Number of classes; 0 without labels. With classes, the last layer has as many outputs as channels; the
             logit is their inner product with a vector that a mapping network makes from the label, divided by the square root
             of the vector's length.
     """
@@ -177,7 +177,7 @@ class Mapping(nn.Module):
         latent_dim: Length of a latent vector; 0 for labels alone.
         width: Length of a style, and of every hidden layer.
         depth: How many layers there are; they learn at a hundredth of the learning rate.
-        classes: How many labels there are, each with a learnt vector; 0 for none.
+        classes: Number of labels, each with a learnt vector; 0 for none.
     """
 
     def __init__(self, latent_dim: int, width: int, depth: int, classes: int) -> None:
@@ -287,7 +287,7 @@ class Block(nn.Module):
 
 
 class Leaky(nn.Module):
-    """√2 times leaky ReLU of slope 0.2, which keeps the mean square about where it was."""
+    """√2 times leaky ReLU of slope 0.2, which approximately preserves the mean square."""
 
     def forward(self, x: Tensor) -> Tensor:
         """Map any shape to the same."""
@@ -295,7 +295,7 @@ class Leaky(nn.Module):
 
 
 class Scale(nn.Module):
-    """A parameter that is stored divided by a number, so that Adam, whose steps do not depend on scale, moves all alike."""
+    """A parameter that is stored divided by a number, so that Adam's steps, which do not depend on scale, are equalised."""
 
     def __init__(self, scale: float) -> None:
         super().__init__()

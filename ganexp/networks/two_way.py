@@ -1,4 +1,4 @@
-"""Two directions at once (Zhu et al. 2017): networks on stacks of a sample of each of two sets, made of two networks."""
+"""Networks for both directions of translation (Zhu et al. 2017): pairs of networks on stacks of one sample of each set."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -15,13 +15,13 @@ from ganexp.ranges import checked
 class TwoWayGenerator(nn.Module):
     """Two translators as one: G from set A to set B, and F from B to A. A stack (a, b) becomes (F(b), G(a)).
 
-    Channels of a stack are those of a, then those of b, equally many. Applied to what it made, it returns (F(G(a)), G(F(b))),
+    The channels of a stack are those of a, followed by as many of b. Applied to its own output, it returns (F(G(a)), G(F(b))),
     which the cycle compares with (a, b).
 
     Args:
         source: Shape of a stack, `(2C, H, W)`.
         shape: The same.
-        of: Makes a translator from the shapes of a source and of a sample, `(C, H, W)` both.
+        of: Builds a translator from the shapes of a source and of a sample, both `(C, H, W)`.
     """
 
     reads_sources = True
@@ -46,13 +46,13 @@ class TwoWayGenerator(nn.Module):
 
 
 class TwoWayDiscriminator(nn.Module):
-    """Two discriminators as one, of the first and of the second half of a stack; the loss is the mean of that of each.
+    """Two discriminators as one, of the first and of the second half of a stack; the loss is the mean over both.
 
     Departure: the paper takes the sum of both losses.
 
     Args:
         shape: Shape of a stack, `(2C, H, W)`.
-        of: Makes a discriminator from the shape of a sample, `(C, H, W)`; it has `heads` and `features`.
+        of: Builds a discriminator from the shape of a sample, `(C, H, W)`; it has `heads` and `features`.
     """
 
     output = "logit"
@@ -68,7 +68,7 @@ class TwoWayDiscriminator(nn.Module):
             self.heads = (*halves[0].heads, *halves[1].heads)
         except AttributeError:
             raise ValueError("of should make discriminators that say how many places they score, as patch does") from None
-        """How many places each of them scores."""
+        """The number of places that each of them scores."""
 
     def features(self, x: Tensor) -> list[Tensor]:
         """Return the features of both."""

@@ -1,4 +1,4 @@
-"""Optimisers that the configuration can name: functions or classes that take parameters and checked settings."""
+"""Optimisers: functions or classes that take parameters and checked settings."""
 
 from ganexp.optimizers.complex_momentum import ComplexMomentum
 from ganexp.optimizers.muon import Muon

@@ -9,15 +9,15 @@ from annotated_types import Ge, Gt, Le, Lt
 from torch import nn
 from torch.optim import Optimizer
 
-from ganexp.optimizers.rates import add_scaled_
+from ganexp.optimizers.rates import add_scaled_, moving_groups
 from ganexp.ranges import checked
 
 
 class ComplexMomentum(Optimizer):
     """v ← β v − g, θ ← θ + η Re v, with β = |β| e^{iφ} (Lorraine et al. 2022, algorithm 1).
 
-    An angle φ of 0 is the heavy ball, and one of π the heavy ball with a negative momentum. Angles between the two make
-    simultaneous descent contract on bilinear games, where no real momentum does.
+    An angle φ of 0 is the heavy ball, and π the heavy ball with a negative momentum. With angles in between, simultaneous
+    descent contracts on bilinear games, which it does with no real momentum.
 
     Args:
         parameters: What is optimised.
@@ -42,10 +42,7 @@ class ComplexMomentum(Optimizer):
     @torch.no_grad()
     def step(self, closure: Any = None) -> None:  # type: ignore[override]
         """Move every parameter that has a gradient."""
-        for group in self.param_groups:
-            moving = [p for p in group["params"] if p.grad is not None]
-            if not moving:  # all of the group is frozen, and torch's multi-tensor functions take no empty list
-                continue
+        for group, moving in moving_groups(self):
             for p in moving:
                 if not self.state[p]:
                     self.state[p].update(real=torch.zeros_like(p), imaginary=torch.zeros_like(p))

@@ -1,4 +1,4 @@
-"""Adam whose betas move over a run, in recorded iterations too."""
+"""Adam with settings that move over a run, also in recorded iterations."""
 
 from typing import Any, ClassVar
 
@@ -6,15 +6,14 @@ import torch
 from torch import Tensor
 from torch.optim import Adam, AdamW, Optimizer
 
-from ganexp.optimizers.moments import average_, average_squares_
-from ganexp.optimizers.rates import Tensors
+from ganexp.optimizers.rates import Tensors, average_, average_squares_, moving_groups
 
 
 class MovingAdam(Adam):
-    """Torch's Adam or AdamW, for settings that may be tensors on the device; torch's kernels read numbers of the host.
+    """Torch's Adam or AdamW with settings that may be tensors on the device; torch's kernels read numbers on the host.
 
-    It has the state of torch's, and rounds otherwise than its fused kernel. Bias corrections are by the betas of the step at
-    hand, as torch's are.
+    It has the same state as torch's, and rounds differently from the fused kernel. Bias corrections use the current betas, as
+    in torch.
     """
 
     reads_rate_on_device = True
@@ -23,10 +22,7 @@ class MovingAdam(Adam):
     @torch.no_grad()
     def step(self, closure: Any = None) -> None:  # type: ignore[override]
         """Move every parameter that has a gradient."""
-        for group in self.param_groups:
-            moving = [p for p in group["params"] if p.grad is not None]
-            if not moving:  # all of the group is frozen, and torch's multi-tensor functions take no empty list
-                continue
+        for group, moving in moving_groups(self):
             gradients: Tensors = [p.grad for p in moving if p.grad is not None]
             dtype, lr, (beta_1, beta_2) = moving[0].dtype, group["lr"], group["betas"]
             decay, eps = group["weight_decay"], _like(group["eps"], dtype)
@@ -52,19 +48,19 @@ class MovingAdam(Adam):
 
 
 def moves_on_device(optimizer: Optimizer, name: str) -> bool:
-    """Return whether an optimiser can read a setting from a tensor: its class says so, or it is torch's Adam."""
+    """Return whether an optimiser can read a setting from a tensor: its class declares it, or it is torch's Adam."""
     return name in getattr(_moving(optimizer), "moves_on_device", ())
 
 
 def keep_setting_on_device(optimizer: Optimizer, name: str, device: torch.device) -> None:
-    """Put a setting that an optimiser can read from a tensor there; torch's Adam becomes a `MovingAdam`."""
-    optimizer.__class__ = _moving(optimizer)  # it was made before this was known, and keeps its groups and its state
+    """Store a setting of an optimiser in tensors on the device; torch's Adam becomes a `MovingAdam`."""
+    optimizer.__class__ = _moving(optimizer)  # it keeps its groups and its state
     for group in optimizer.param_groups:
         group[name] = _in_tensors(group[name], device)
 
 
 def _moving(optimizer: Optimizer) -> type[Optimizer]:
-    """Return the class of an optimiser whose settings move."""
+    """Return the class that an optimiser needs if its settings move."""
     plain = type(optimizer) in (Adam, AdamW) and not any(g["amsgrad"] or g["maximize"] for g in optimizer.param_groups)
     return MovingAdam if plain else type(optimizer)
 
@@ -76,5 +72,5 @@ def _in_tensors(setting: Any, device: torch.device) -> Any:
 
 
 def _like(setting: Any, dtype: torch.dtype) -> Any:
-    """Return a number as it is, and a tensor in the type of what it is to be combined with."""
+    """Return a number as it is, and a tensor in this type."""
     return setting.to(dtype) if isinstance(setting, Tensor) else setting

@@ -9,8 +9,7 @@ from annotated_types import Ge, Gt, Lt
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from ganexp.optimizers.moments import average_, average_squares_
-from ganexp.optimizers.rates import add_scaled_
+from ganexp.optimizers.rates import add_scaled_, average_, average_squares_, moving_groups
 from ganexp.ranges import checked
 
 Decay = Annotated[float, Ge(0), Lt(1)]
@@ -21,12 +20,12 @@ ITERATIONS = 5
 class Muon(Optimizer):
     """θ ← (1 − ηλ)θ − 0.2 η √max(rows, columns) · O, O near the orthogonal factor of the momentum (Jordan et al. 2024).
 
-    O is what `orthogonalised` makes of Nesterov's momentum. Parameters of two and more dimensions move so, with all dimensions
-    but the first flattened, where that gives more than one row and column. Adam moves the others: biases, gains, a last layer
-    with one output. By the factor 0.2 √max a step is as large as one of Adam's (Liu et al. 2025), so that both have one rate.
+    O is `orthogonalised` of Nesterov's momentum. Parameters of two or more dimensions move so, with all dimensions but the
+    first flattened, if that gives more than one row and column. Adam moves the others: biases, gains, a last layer with one
+    output. With the factor 0.2 √max, a step is as large as one of Adam's (Liu et al. 2025), so that both have the same rate.
 
-    For matrices it is `torch.optim.Muon` with `adjust_lr_fn="match_rms_adamw"`, which takes nothing but matrices and reads its
-    rate on the host. Departure: first layers and embeddings are matrices like others.
+    For matrices it is `torch.optim.Muon` with `adjust_lr_fn="match_rms_adamw"`, which accepts only matrices and reads its rate
+    on the host. Departure: first layers and embeddings are treated as matrices.
 
     Args:
         parameters: What is optimised.
@@ -60,10 +59,7 @@ class Muon(Optimizer):
     @torch.no_grad()
     def step(self, closure: Any = None) -> None:  # type: ignore[override]
         """Move every parameter that has a gradient."""
-        for group in self.param_groups:
-            moving = [p for p in group["params"] if p.grad is not None]
-            if not moving:  # all of the group is frozen, and torch's multi-tensor functions take no empty list
-                continue
+        for group, moving in moving_groups(self):
             gradients = [p.grad for p in moving if p.grad is not None]
             directions = (self._orthogonal if group["matrices"] else self._adam)(group, moving, gradients)
             if group["matrices"] and group["weight_decay"]:
@@ -107,8 +103,8 @@ def is_matrix(parameter: Tensor) -> bool:
 def orthogonalised(matrix: Tensor) -> Tensor:
     """Return U S Vᵀ for a matrix with the singular vectors U and V, where S lies between 0.68 and 1.21.
 
-    Only a singular value below 0.0015 of the Frobenius norm has a lower S, its share of the norm times 450 to 485. That is five
-    of Newton and Schulz's iterations, in bfloat16 but for float64, of a polynomial that is steep at 0.
+    Only a singular value below 0.0015 of the Frobenius norm has a lower S, its share of the norm times 450 to 485. These are
+    five Newton-Schulz iterations of a polynomial that is steep at 0, in bfloat16 except for float64.
     """
     a, b, c = COEFFICIENTS
     wide = matrix if len(matrix) <= matrix.shape[1] else matrix.T

@@ -8,7 +8,7 @@ from annotated_types import Gt, Lt
 from torch import nn
 from torch.optim import Optimizer
 
-from ganexp.optimizers.rates import add_scaled_
+from ganexp.optimizers.rates import add_scaled_, moving_groups
 from ganexp.ranges import checked
 
 
@@ -18,7 +18,7 @@ class NegativeMomentum(Optimizer):
     Args:
         parameters: What is optimised.
         lr: η.
-        momentum: β. About −½ lets alternating descent converge on bilinear games, where β ≥ 0 does not.
+        momentum: β. With about −½, alternating descent converges on bilinear games, which it does not for β ≥ 0.
     """
 
     reads_rate_on_device = True
@@ -36,10 +36,7 @@ class NegativeMomentum(Optimizer):
     @torch.no_grad()
     def step(self, closure: Any = None) -> None:  # type: ignore[override]
         """Move every parameter that has a gradient."""
-        for group in self.param_groups:
-            moving = [p for p in group["params"] if p.grad is not None]
-            if not moving:  # all of the group is frozen, and torch's multi-tensor functions take no empty list
-                continue
+        for group, moving in moving_groups(self):
             for p in moving:
                 if not self.state[p]:
                     self.state[p]["velocity"] = torch.zeros_like(p)

@@ -15,7 +15,7 @@ from ganexp.ranges import checked
 class NormalizedSGD(Optimizer):
     """θ ← θ − η g / ‖g‖, with g the gradient of the whole network (Jelassi et al. 2022, nSGDA).
 
-    It keeps what Adam gives the two players of a GAN: a constant ratio of their step lengths. A gradient of zero moves nothing.
+    As with Adam, the ratio of the two players' step lengths is constant. A gradient of zero moves nothing.
 
     Args:
         parameters: What is optimised.

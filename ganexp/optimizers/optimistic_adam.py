@@ -8,8 +8,7 @@ from annotated_types import Ge, Gt, Lt
 from torch import nn
 from torch.optim import Optimizer
 
-from ganexp.optimizers.moments import average_, average_squares_
-from ganexp.optimizers.rates import add_scaled_
+from ganexp.optimizers.rates import add_scaled_, average_, average_squares_, moving_groups
 from ganexp.ranges import checked
 
 Decay = Annotated[float, Ge(0), Lt(1)]
@@ -42,11 +41,8 @@ class OptimisticAdam(Optimizer):
     @torch.no_grad()
     def step(self, closure: Any = None) -> None:  # type: ignore[override]
         """Move every parameter that has a gradient."""
-        for group in self.param_groups:
+        for group, moving in moving_groups(self):
             lr, (beta_1, beta_2) = group["lr"], group["betas"]
-            moving = [p for p in group["params"] if p.grad is not None]
-            if not moving:  # all of the group is frozen, and torch's multi-tensor functions take no empty list
-                continue
             gradients = [p.grad for p in moving]
             for p in moving:
                 if not self.state[p]:

@@ -1,4 +1,4 @@
-"""Which parameters an optimiser moves: refusals of what would silently train the wrong ones, or nothing."""
+"""The parameters that an optimiser moves, and refusals of optimisers that would silently train other ones, or none."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -13,8 +13,8 @@ WRAPPERS = {"DataParallel", "DistributedDataParallel", "FullyShardedDataParallel
 class Optimized:
     """The parameters of one network that its optimiser moves.
 
-    Which of them are trained is looked up at each update, so that they can be frozen and unfrozen at any time. With a
-    `max_norm`, a gradient with a larger norm is scaled down to it.
+    Parameters can be frozen and unfrozen at any time, since `requires_grad` is read at each update. With `max_norm`, a gradient
+    with a larger norm is scaled down to it.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class Optimized:
         retain_graph: bool = False,
         create_graph: bool = False,
     ) -> tuple[Tensor | None, ...]:
-        """Return an objective's gradients for the trainable parameters; those for redundant ones are computed and discarded.
+        """Return an objective's gradients for the trainable parameters; those for `redundant` are computed and discarded.
 
         Raises:
             ValueError: The objective depends on no trainable parameter.
@@ -73,9 +73,9 @@ class Optimized:
         return gradients
 
     def step(self, gradients: tuple[Tensor | None, ...]) -> tuple[Tensor | None, ...]:
-        """Move the trainable parameters by one step along their gradients, clipped if that is asked for.
+        """Move the trainable parameters by one step along their gradients, clipped to `max_norm` if there is one.
 
-        The gradients are returned unclipped, and no parameter keeps its `grad`.
+        The gradients are returned unclipped, and every `grad` is reset to None.
         """
         parameters = self.trainable()
         clipped = gradients if self.max_norm is None else clip(gradients, self.max_norm)
@@ -95,10 +95,10 @@ class Optimized:
         return {**state, "param_groups": groups}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Load an optimiser's state, copied into memory of its own.
+        """Load a copy of an optimiser's state.
 
-        Tensors are laid out like the parameters that they belong to, since fused kernels read both as flat arrays. Settings
-        stay the optimiser's own, except for the learning rate, which a schedule may have moved.
+        Tensors get the layout of their parameters, since fused kernels read both as flat arrays. Settings stay the optimiser's
+        own, except for the learning rate, which a schedule may have moved.
         """
         own = self.optimizer.state_dict()["param_groups"]
         groups = [{**own_group, "lr": stored["lr"]} for own_group, stored in zip(own, state["param_groups"], strict=True)]
@@ -118,7 +118,7 @@ class Optimized:
                 group["lr"] = rate.fill_(group["lr"])
 
     def refuse_left_out(self) -> None:
-        """Refuse trainable parameters that no step would move."""
+        """Refuse trainable parameters that are not in the optimiser."""
         names = [name for name, p in self.left_out if p.requires_grad]
         if names:
             network, optimizer = self.names
@@ -131,8 +131,8 @@ class Optimized:
 def clip(gradients: tuple[Tensor | None, ...], max_norm: float) -> tuple[Tensor | None, ...]:
     """Scale gradients by min(1, max_norm / (n + 1e-6)), with n the norm of all of them (Pascanu et al. 2013, algorithm 1).
 
-    That is `torch.nn.utils.clip_grad_norm_`, but the given gradients are not modified. Gradients of a smaller norm are
-    multiplied by 1, which changes no bit of them.
+    Unlike `torch.nn.utils.clip_grad_norm_`, it does not modify the given gradients. Gradients of a smaller norm are multiplied
+    by 1, which changes no bit of them.
     """
     present = [gradient for gradient in gradients if gradient is not None]
     scale = (max_norm / (torch.nn.utils.get_total_norm(present) + 1e-6)).clamp(max=1)
@@ -174,8 +174,8 @@ def refuse_foreign_parameters(
 def _laid_out_like(parameter: Tensor, tensor: Tensor) -> Tensor:
     """Give a tensor its parameter's strides, as `backward()` gives a gradient.
 
-    `torch.autograd.grad` returns any layout, even one number expanded. Fused Adam reads gradient, weight and moments as flat
-    arrays, so that its step would be wrong, and silent, if their layouts differed.
+    `torch.autograd.grad` returns any layout, even an expanded number. Fused Adam reads gradient, weight and moments as flat
+    arrays, so that its step would be silently wrong if their layouts differed.
     """
     return torch.empty_like(parameter, dtype=tensor.dtype).copy_(tensor)
 

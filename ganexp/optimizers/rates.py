@@ -1,5 +1,6 @@
-"""Learning rates that a schedule moves: in a tensor on the device, where the optimiser can read it there."""
+"""Arithmetic with learning rates and decay rates that are numbers, or tensors on the device if a schedule moves them."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -11,10 +12,10 @@ Tensors = list[Tensor] | tuple[Tensor, ...]
 
 
 def keep_rate_on_device(optimizer: Optimizer) -> bool:
-    """Put learning rates into tensors beside the parameters, and return whether the optimiser reads them there.
+    """Store learning rates in tensors on the parameters' device, and return whether the optimiser can read them there.
 
-    Fused kernels and our own optimisers do; Adam and RMSprop also do if they are `capturable`, on a GPU. Rates of other
-    optimisers stay numbers. Kernels for GPUs take float32 only.
+    Fused kernels and ganexp's optimisers can, and on a GPU also Adam and RMSprop with `capturable`. Rates of other optimisers
+    stay numbers. Kernels for GPUs accept float32 only.
     """
     if not all(_reads_tensors(optimizer, group) for group in optimizer.param_groups):
         return False
@@ -42,6 +43,32 @@ def add_scaled_(tensors: Tensors, others: Tensors, scale: Rate) -> None:
         torch._foreach_add_(tensors, others, alpha=scale)
 
 
+def average_(means: Tensors, gradients: Tensors, beta: Rate) -> None:
+    """Set m ← βm + (1 − β)g in place."""
+    share = 1 - beta
+    if isinstance(share, Tensor):
+        torch._foreach_lerp_(means, gradients, [share.to(means[0].dtype)] * len(means))
+    else:
+        torch._foreach_lerp_(means, gradients, share)
+
+
+def average_squares_(squares: Tensors, gradients: Tensors, beta: Rate) -> None:
+    """Set v ← βv + (1 − β)g² in place."""
+    if isinstance(beta, Tensor):
+        torch._foreach_mul_(squares, beta.to(squares[0].dtype))
+        torch._foreach_addcmul_(squares, torch._foreach_mul(gradients, (1 - beta).to(squares[0].dtype)), gradients)
+    else:
+        torch._foreach_mul_(squares, beta)
+        torch._foreach_addcmul_(squares, gradients, gradients, 1 - beta)
+
+
+def moving_groups(optimizer: Optimizer) -> Iterator[tuple[dict[str, Any], list[Any]]]:
+    """Yield each parameter group with its parameters that have a gradient, if it has any."""
+    for group in optimizer.param_groups:
+        if moving := [p for p in group["params"] if p.grad is not None]:  # torch's multi-tensor functions take no empty list
+            yield group, moving
+
+
 def keep_on_device(optimizer: Optimizer) -> None:
     """Make one of torch's optimisers count its steps on the GPU (`capturable`)."""
     for group in optimizer.param_groups:
@@ -54,9 +81,9 @@ def keep_on_device(optimizer: Optimizer) -> None:
 
 
 def counts_on_host(optimizer: Optimizer) -> bool:
-    """Return whether steps may change numbers on the host, which the replay of a recorded step would not do.
+    """Return whether steps may change numbers on the host, which the replay of a recorded step would not change.
 
-    Torch's optimisers that can be `capturable` do not, nor does SGD, nor an optimiser that declares `reads_rate_on_device`.
+    Torch's optimisers with `capturable`, SGD, and optimisers that declare `reads_rate_on_device` do not.
     """
     if type(optimizer) is SGD or getattr(optimizer, "reads_rate_on_device", False):
         return False

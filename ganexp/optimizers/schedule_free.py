@@ -1,4 +1,4 @@
-"""Adam that averages its weights in place of lowering its rate."""
+"""Adam that averages its weights instead of lowering its rate."""
 
 from collections.abc import Iterable, Sequence
 from typing import Annotated, Any, ClassVar
@@ -8,7 +8,7 @@ from annotated_types import Ge, Gt, Lt
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from ganexp.optimizers.moments import average_squares_
+from ganexp.optimizers.rates import average_squares_, moving_groups
 from ganexp.ranges import checked
 
 
@@ -20,10 +20,10 @@ class ScheduleFree(Optimizer):
         z ← z − ηu,    x ← (1 − c)x + cz,    c = η²/Σ η²,
 
     with the sum over all steps so far, and the largest η so far in place of each. The parameters of the network are y; z is
-    kept beside them, and `averaged` returns x, which is what is to be evaluated. This is `schedulefree.AdamWScheduleFree` with
-    r = 0 and its usual power of η, which counts by numbers in its parameter groups, where neither a checkpoint of ganexp nor a
-    CUDA graph would find them. Departure: here each parameter has counts of its own, in tensors, and so begins its average when
-    it is first trained.
+    part of the optimiser's state, and `averaged` returns x, which is to be evaluated. This is `schedulefree.AdamWScheduleFree`
+    with r = 0 and its default power of η, whose counts are numbers in parameter groups, which neither checkpoints of ganexp nor
+    CUDA graphs include. Departure: here each parameter has counts of its own, in tensors, and so begins its average when it is
+    first trained.
 
     Args:
         parameters: What is optimised.
@@ -31,7 +31,7 @@ class ScheduleFree(Optimizer):
         betas: β₁, between z and x, and Adam's β₂.
         eps: ε.
         weight_decay: λ, of weights at y.
-        warm_up: Steps in which η rises in equal parts.
+        warm_up: Steps in which η rises linearly.
     """
 
     reads_rate_on_device = True
@@ -55,11 +55,8 @@ class ScheduleFree(Optimizer):
     @torch.no_grad()
     def step(self, closure: Any = None) -> None:  # type: ignore[override]
         """Move every parameter that has a gradient, from y to the next y."""
-        for group in self.param_groups:
+        for group, moving in moving_groups(self):
             beta_1, beta_2 = group["betas"]
-            moving = [p for p in group["params"] if p.grad is not None]
-            if not moving:  # all of the group is frozen, and torch's multi-tensor functions take no empty list
-                continue
             dtype, gradients = moving[0].dtype, [p.grad for p in moving if p.grad is not None]
             for p in moving:
                 if not self.state[p]:
@@ -90,6 +87,6 @@ class ScheduleFree(Optimizer):
 
     @torch.no_grad()
     def averaged(self, parameters: Sequence[Tensor]) -> list[Tensor]:
-        """Return x of some parameters; of those that have never been moved, copies."""
+        """Return x of some parameters, and copies of those that have never been moved."""
         beta_1 = {p: group["betas"][0] for group in self.param_groups for p in group["params"]}
         return [p.lerp(self.state[p]["z"], 1 - 1 / beta_1[p]) if self.state.get(p) else p.detach().clone() for p in parameters]

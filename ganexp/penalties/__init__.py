@@ -1,4 +1,4 @@
-"""Penalties on both networks, and constraints on D's weights: the terms of the objectives besides the loss."""
+"""Penalties on both networks, and constraints on D's weights."""
 
 from ganexp.batch import Discriminator, read
 from ganexp.penalties.approximate import ApproximateR1, ApproximateR1R2, ApproximateR2

@@ -1,4 +1,4 @@
-"""Penalties on the slope of D by a difference of scores, without second derivatives."""
+"""Approximations of R1 and R2 by differences of scores, without second derivatives."""
 
 from collections.abc import Callable
 from functools import partial
@@ -20,16 +20,16 @@ class ApproximateR1(Lazy):
     """weight · mean (D(x) − D(x + noise · ε))² at real samples, ε standard normal (Lin et al. 2025, APT).
 
     As noise → 0, its mean over ε is weight · noise² · mean ‖∇D(x)‖², which is `R1` with γ = 2 · weight · noise². D(x) is the
-    score that the loss uses, so D runs one further pass, on a share of the batch; a sample's score is the mean over its places.
-    No gradient is differentiated, so that networks may be compiled and batches may go through them in parts. Augmentations that
-    change images are refused: they would change both images differently. Under mixed precision the difference of scores has to
-    exceed the narrower type's rounding.
+    score of the loss, so D runs one further pass, on a share of the batch; a sample's score is the mean over its places. No
+    gradient is differentiated, so that networks may be compiled and batches split into parts. Augmentations that change images
+    are refused, since they would change both images differently. Under mixed precision the difference of scores has to exceed
+    the narrower type's rounding.
 
     Args:
         weight: The paper's λ.
         noise: The paper's σ, in the units of the samples.
-        share: Share of a batch's samples that is used, spread evenly over the batch. Several processes use those that one
-            would where the share of each is a whole number of samples.
+        share: Share of a batch's samples that is used, spread evenly over the batch. Several processes use the same samples as
+            one process if the share of each is a whole number.
         every: As in `Lazy`.
     """
 
@@ -61,7 +61,7 @@ class ApproximateR1(Lazy):
         self.rng = stream(seed, self.purpose, device)
 
     def at(self, real: Any, fake: Any) -> tuple[Any, ...]:
-        """Return which of the two it looks at, samples or scores."""
+        """Return those of the two, samples or scores, that the penalty uses."""
         return (real,)
 
     def __call__(self, discriminator: Discriminator, x: Batch, fake: Batch) -> Tensor:
@@ -73,7 +73,7 @@ class ApproximateR1(Lazy):
         return torch.stack([self.rise(seen.score, batch, scores) for batch, scores in pairs]).sum()
 
     def rise(self, score: Callable[[Batch], Tensor], batch: Batch, scores: Tensor) -> Tensor:
-        """Return the mean squared difference between scores of samples and of those beside them, a scalar."""
+        """Return the mean squared difference between scores of samples with and without noise, a scalar."""
         count = max(1, round(self.share * len(batch)))
         values, conditions = batch.values + self.noise * self.drawn(batch.values), [*batch.conditions]
         if count < len(batch):

@@ -13,12 +13,12 @@ from ganexp.facts import Facts, Misfit, Part
 from ganexp.streams import Drawing
 
 Demand = Literal["gradient norm 0", "gradient norm 1", "gradient norm up to 1", "small weights"]
-"""What a penalty demands of the norm of D's gradient, or of D's weights, where another penalty could demand the opposite."""
+"""A demand on the norm of D's gradient, or on D's weights, which another penalty might contradict."""
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What was already computed for D's loss, and where fakes come from.
+    """The scores of D's loss, and functions that compute further fakes and scores.
 
     Args:
         real_scores, fake_scores: D's scores of the samples that the penalty is given, `(B,)` or `(B, S)`, with their graph.
@@ -42,13 +42,13 @@ class Penalty(Drawing, Part):
     on_device: ClassVar = {"weight": None}
 
     weight: float | Tensor = 1.0
-    """What the mean of the samples' values is multiplied by."""
+    """The factor of the mean of the samples' values."""
 
     needs_logits = False
     """Whether the penalty has a meaning only for a discriminator that returns logits."""
 
     demands: frozenset[Demand] = frozenset()
-    """What it demands of D; some demands cannot be met together."""
+    """Its demands on D; some exclude each other."""
 
     differentiates_gradients = False
     """Whether its own gradient is the gradient of a gradient, which compiled networks cannot compute."""
@@ -57,7 +57,7 @@ class Penalty(Drawing, Part):
     """Whether it reads the scores of D's loss, and so depends on G as that loss does."""
 
     keeps_count = False
-    """Whether it counts on the host besides what `turn` says, so that iterations cannot be recorded as CUDA graphs."""
+    """Whether it has counts on the host besides `turn`, so that iterations cannot be recorded as CUDA graphs."""
 
     gathers = False
     """Whether gradients flow through `gather`, as for an augmentation."""
@@ -77,7 +77,7 @@ class Penalty(Drawing, Part):
             run.warn("is meant for a discriminator without batch norm")
 
     def share_among(self, processes: Processes) -> None:
-        """Train together with other processes; called once, by the GAN."""
+        """Set the processes that train together; called once, by the GAN."""
         self.processes = processes
 
     def begin(self, seed: int, device: torch.device) -> None:
@@ -91,7 +91,7 @@ class Penalty(Drawing, Part):
         return None
 
     def compared(self, discriminator: Discriminator, x: Batch, fake: Batch, seen: Seen) -> Tensor | None:
-        """Return the same; for penalties that also read the scores of D's loss, or generate further fakes."""
+        """Return the same, for penalties that also read the scores of D's loss, or generate further fakes."""
         return self(discriminator, x, fake)
 
     def term(self, discriminator: Discriminator, x: Batch, fake: Batch, seen: Seen | None = None) -> Tensor | None:
@@ -111,7 +111,7 @@ class Penalty(Drawing, Part):
         return None
 
     def constrain(self, discriminator: nn.Module) -> None:
-        """Put D's weights back where they are allowed to be; called after each update of D."""
+        """Enforce a constraint on D's weights; called after each update of D."""
 
     def advance(self, real_scores: Tensor, fake_scores: Tensor) -> None:
         """Update the penalty's own state, if it has any; called after each update of D, but not after a look-ahead step.

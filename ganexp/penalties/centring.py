@@ -1,4 +1,4 @@
-"""A penalty that holds the mean of D's scores near 0."""
+"""A penalty that keeps the mean of D's scores near 0."""
 
 from typing import Annotated
 
@@ -14,7 +14,7 @@ from ganexp.ranges import checked
 class Centring(Penalty):
     """weight · m², where m is the mean of D's scores of real and of generated samples (after Lin et al. 2025, AFM).
 
-    It holds the scores of a loss that only compares scores, such as `rpgan`, near 0; D runs no further pass.
+    It is meant for losses that only compare scores, such as `rpgan`. D runs no further pass.
 
     Args:
         weight: 0.01 in AFM.

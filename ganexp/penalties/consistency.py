@@ -1,4 +1,4 @@
-"""Penalties that make scores the same for samples that should look the same to D."""
+"""Consistency regularisation: D's scores should not change under small transformations of samples or latents."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -46,7 +46,7 @@ class Consistency(Penalty):
     Args:
         weight: The paper's λ.
         shift: Largest translation, as a share of the side; 4 pixels of 32 in the paper.
-        flip: Whether images are mirrored; unsuitable where left and right mean something, as in digits.
+        flip: Whether images are mirrored; unsuitable for images such as digits, in which left and right differ.
     """
 
     reads_scores = True
@@ -131,8 +131,8 @@ class LatentConsistency(Penalty):
     """zCR: D should score samples of nearby latents alike, and G make them differ (Zhao et al. 2021, ICR-GAN, algorithm 2).
 
     D's loss gets d_weight · mean (D(G(z)) − D(G(z + δ)))², and G's loss −g_weight · mean (G(z) − G(z + δ))², a mean over
-    samples and pixels; δ ~ N(0, noise²) is drawn separately for the two losses. Each network's update takes a further
-    pass of G, and D's update one of D. Together with `BalancedConsistency` it is the paper's ICR.
+    samples and pixels; δ ~ N(0, noise²) is drawn separately for the two losses. Each network's update takes a further pass of
+    G, and D's update also one of D. Together with `BalancedConsistency` it is the paper's ICR.
 
     Args:
         d_weight, g_weight: The paper's λ_dis and λ_gen.
@@ -172,7 +172,7 @@ class LatentConsistency(Penalty):
         return -self.g_weight * (fake.values - generate(self._nearby(fake)).values).square().mean()
 
     def _nearby(self, fake: Batch) -> Batch:
-        """Return latents near those of a batch that comes straight from G, under its conditions."""
+        """Return latents near those of a batch of G's own fakes, under its conditions."""
         z = fake.source
         if z is None:
             raise ValueError(

@@ -19,7 +19,7 @@ ONE: frozenset[Demand] = frozenset({"gradient norm 1"})
 
 
 class OfGradient(Lazy):
-    """A penalty on ∇D at samples, which is meant to be that of each sample's own score, so D should have no batch norm."""
+    """A penalty on the gradient of each sample's own score, so that D should have no batch norm."""
 
     needs_logits = True
     differentiates_gradients = True
@@ -122,7 +122,7 @@ class GradientPenalty(OfGradient):
         return self.cost(norms(discriminator, replace(x, values=between)))
 
     def cost(self, norm: Tensor) -> Tensor:
-        """Return what each gradient's norm costs, `(B,)`."""
+        """Return the penalty on each gradient's norm, `(B,)`."""
         return (norm - 1).square()
 
 
@@ -169,8 +169,8 @@ def norms(discriminator: Discriminator, at: Batch) -> Tensor:
 def score_gradients(discriminator: Discriminator, at: Batch) -> Tensor:
     """Return the score's gradient ∇D at each sample, `(B, n)` for samples of n numbers, which can itself be differentiated.
 
-    Samples that carry a graph, as fakes do in unrolled steps, keep it; ∇D is taken at fixed weights even where the weights
-    depend on such samples.
+    Samples with a graph, such as fakes in unrolled steps, keep it; ∇D is taken at fixed weights even if the weights depend on
+    such samples.
     """
     values = at.values if at.values.requires_grad else at.values.detach().requires_grad_()
     values = values.view_as(values)  # weights cannot depend on a new view; counting operations fails for leaves

@@ -1,4 +1,4 @@
-"""Penalties that need not be computed at every update."""
+"""Lazy penalties, which are computed at every k-th update."""
 
 from collections import Counter
 from collections.abc import Hashable
@@ -13,14 +13,14 @@ from ganexp.ranges import checked
 
 
 class Lazy(Penalty):
-    """A penalty that only every k-th update of D has, with k times the weight (Karras et al. 2020, StyleGAN2, section 3.1).
+    """A penalty in every k-th update of D, with k times the weight (Karras et al. 2020, StyleGAN2, section 3.1).
 
-    The first update has it. The look-ahead steps of extragradient and unrolled have it if the update that they prepare has it.
-    `loss/penalty` is the mean of the terms as they were added, over the updates that had one. Departures: the term is added
-    to D's loss, whereas the paper takes a separate step, and Adam's settings are not adjusted.
+    It begins with the first update. The look-ahead steps of extragradient and unrolled have it if their update has it.
+    `loss/penalty` is the mean of the added terms over the updates that have one. Departures: the term is added to D's loss,
+    whereas the paper takes a separate step, and Adam's settings are not adjusted.
 
     Args:
-        weight: What the mean of the samples' values is multiplied by, without the factor for laziness.
+        weight: The factor of the mean of the samples' values, without the factor k.
         every: k, in updates of D.
     """
 
@@ -31,7 +31,7 @@ class Lazy(Penalty):
         self.passed = Counter(updates=0)
 
     def term(self, discriminator: Discriminator, x: Batch, fake: Batch, seen: Seen | None = None) -> Tensor | None:
-        """Return the weighted mean, a scalar, or None if it is not this update's turn."""
+        """Return the weighted mean, a scalar, or None if this update has no penalty."""
         if self.passed["updates"] % self.every:
             return None
         term = super().term(discriminator, x, fake, seen)
@@ -41,9 +41,9 @@ class Lazy(Penalty):
         self.passed["updates"] += 1
 
     def turn(self, d_steps: int, g_steps: int) -> Hashable:
-        """Return how many of an iteration's updates come before the first that has it; `d_steps + 1` if none has.
+        """Return the number of an iteration's updates before the first with the penalty; `d_steps + 1` if none has it.
 
-        D's objective may be formed once more after the last update, as the next one would have it.
+        D's objective may be formed once more after the last update, as for the next one.
         """
         return None if self.every == 1 else min(-self.passed["updates"] % self.every, d_steps + 1)
 

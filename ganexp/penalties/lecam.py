@@ -25,7 +25,7 @@ class LeCam(Penalty):
 
     Args:
         weight: The paper's λ; 0.3 for BigGAN on CIFAR-10.
-        decay: Of the moving averages, per update of D.
+        decay: Decay of the moving averages per update of D.
     """
 
     reads_scores = True

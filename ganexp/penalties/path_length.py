@@ -1,4 +1,4 @@
-"""A penalty on G: a step in style space should change images by the same length, wherever it starts and leads."""
+"""Path length regularisation: steps of equal length in style space should change images by equal lengths."""
 
 import math
 from collections import Counter
@@ -17,7 +17,7 @@ from ganexp.streams import stream
 
 
 class Styled(Protocol):
-    """A generator that makes its samples from styles."""
+    """A generator that maps latents to styles, and styles to samples."""
 
     def styles(self, z: Tensor, *labels: Tensor) -> Tensor:
         """Map latents, under labels, to the styles of every layer, `(B, layers, n)`."""
@@ -33,15 +33,15 @@ class PathLength(Penalty):
     ‖·‖ is the root of the mean over layers of squared lengths, and a is the moving average of these norms. Every k-th update
     of G, beginning with the first, has the penalty, with k times the weight.
 
-    Departures: the latents are some of those of G's update, whose images are generated once more; the term is added to G's
-    loss, whereas the authors take a separate step; a is a constant for the gradient. The latents are spread evenly over the
-    batch, so that several processes take those that one process would.
+    Departures: the latents are some of those of G's update, whose images are generated again; the term is added to G's loss,
+    whereas the authors take a separate step; a is a constant for the gradient. The latents are spread evenly over the batch, so
+    that several processes use the same latents as one process.
 
     Args:
-        weight: Without the factor for laziness; 2 in the authors' code.
+        weight: The weight without the factor k; 2 in the authors' code.
         every: k, in updates of G.
         share: Share of a batch's latents that is used.
-        decay: Of the moving average, per update that has the penalty.
+        decay: Decay of the moving average per update with the penalty.
     """
 
     differentiates_gradients = True
@@ -101,7 +101,7 @@ class PathLength(Penalty):
         self.passed["updates"] += 1
 
     def turn(self, d_steps: int, g_steps: int) -> Hashable:
-        """Return how many of an iteration's updates come before the first that has it; `g_steps + 1` if none has."""
+        """Return the number of an iteration's updates before the first with the penalty; `g_steps + 1` if none has it."""
         return None if self.every == 1 else min(-self.passed["updates"] % self.every, g_steps + 1)
 
     def counters(self) -> list[Counter[str]]:

@@ -21,10 +21,10 @@ EXCLUSIVE: dict[frozenset[Demand], str] = {
         {"small weights", "gradient norm up to 1"}
     ): "both are WGAN's constraint, by clipped weights and by D's gradient norm",
 }
-"""Demands that cannot both be met, and why.
+"""Demands that exclude each other, and the reason.
 
-With zero-centred penalties training converges because D is flat in the end (Mescheder et al. 2018), and WGAN's gradient
-penalties are there to replace clipping (Gulrajani et al. 2017; Petzka et al. 2018).
+With zero-centred penalties training converges because D becomes flat (Mescheder et al. 2018), and WGAN's gradient penalties
+replace clipping (Gulrajani et al. 2017; Petzka et al. 2018).
 """
 
 
@@ -71,7 +71,7 @@ class Sum(Penalty):
             part.share_among(processes)
 
     def term(self, discriminator: Discriminator, x: Batch, fake: Batch, seen: Seen | None = None) -> Tensor | None:
-        """Return the sum of the terms that this update has, a scalar, or None if it has none."""
+        """Return the sum of this update's terms, a scalar, or None if there are none."""
         return _added([part.term(discriminator, x, fake, seen) for part in self.penalties.values()])
 
     def g_term(self, generator: nn.Module, fake: Batch, generate: Callable[[Batch], Batch]) -> Tensor | None:

@@ -1,4 +1,4 @@
-"""Penalties on D's weights, whatever the samples are, and the constraint that clips them."""
+"""Penalties on D's weights, and weight clipping."""
 
 from typing import Annotated, Any
 
@@ -20,9 +20,9 @@ SQUARINGS = 12
 class Spectral(Lazy):
     """λ/2 · Σ σ(W)² over the layers of D (Yoshida & Miyato 2017, equation 3), σ(W) the largest singular value; λ is `weight`.
 
-    Departure: σ is that of the current weights, whereas the authors keep vectors that one power iteration per update refines.
-    As in their method, the singular vectors are constants: the gradient is exact, but `unrolled`, which differentiates it, does
-    not see the vectors change. Discriminators with spectral norm are refused.
+    Departure: σ is exact for the current weights, whereas the authors refine vectors by one power iteration per update. As in
+    their method, the singular vectors are constants: the gradient is exact, but its own derivative, in `unrolled`, lacks the
+    part of the vectors. Discriminators with spectral norm are refused.
     """
 
     @checked
@@ -43,7 +43,7 @@ class Orthogonal(Lazy):
     """β · Σ ‖WWᵀ ⊙ (1 − I)‖²_F over the layers of D (Brock et al. 2019, BigGAN, section 3.1); β is `weight`.
 
     The rows of W are the filters; their inner products with one another are penalised, but not their norms. Departures: BigGAN
-    applies it to G; weights are those that layers compute with, so with spectral norm they are the normalised ones.
+    applies it to G; with spectral norm, the weights are the normalised ones.
     """
 
     @checked
@@ -79,7 +79,7 @@ def largest_square(matrix: Tensor) -> Tensor:
     It is tr(AP)/tr(P) for the smaller Gram matrix A, where P is A to the power 2¹², computed by repeated squaring without a
     graph: a projection onto the eigenvector of the largest eigenvalue, or of several equal ones. Unlike an SVD, products do not
     make the host wait. Other eigenvalues are weighted by their 4096th power, which lowers σ² in n dimensions by less than n/10⁴
-    of it, and by nothing where the next largest σ is a hundredth below.
+    of it, and by nothing if the next largest σ is 1 % lower.
     """
     rows, columns = matrix.shape
     gram = matrix @ matrix.T if rows <= columns else matrix.T @ matrix
@@ -94,9 +94,11 @@ def largest_square(matrix: Tensor) -> Tensor:
 def matrices(discriminator: Discriminator) -> list[Tensor]:
     """Return the weight of every layer that is trained, with a graph, `(outputs, inputs)`.
 
-    A layer is a module with a `weight` of two dimensions or more. For a convolution, all dimensions but the outputs are
-    flattened, as in spectral norm, and all groups are treated alike. A parametrised weight is the one that the layer computes
-    with: divided by its spectral norm, for example, whose power iteration is not advanced.
+    A layer is a module with a `weight` of two or more dimensions. For a convolution, all dimensions but the outputs are
+    flattened, as in spectral norm, and all groups are treated alike. A parametrised weight is the effective one, for example
+    divided by its spectral norm, without another power iteration.
+
+    The discriminator is a module, or a function around one with a method `read`.
     """
     return read(discriminator, _of_layers)
 
@@ -111,7 +113,7 @@ def _of_layers(network: nn.Module) -> list[Tensor]:
 
 
 def _weight(layer: nn.Module) -> Tensor | None:
-    """Return the weight that a layer computes with, without changing the state of its parametrisation."""
+    """Return the effective weight of a layer, without changing the state of its parametrisation."""
     if not parametrize.is_parametrized(layer, "weight"):
         if "weight" not in layer._parameters and isinstance(getattr(layer, "weight", None), Tensor):
             raise ValueError(

@@ -1,4 +1,4 @@
-"""Learning rates, and other numbers of parts, over a run: the contract is in base.py, what moves them in moving.py."""
+"""Schedules of learning rates and of other numbers of parts: the contract is in base.py."""
 
 from ganexp.schedules.base import Schedule
 from ganexp.schedules.coefficients import Coefficient, Coefficients, OptimizerSetting, Setting

@@ -9,14 +9,14 @@ from ganexp.facts import Part
 
 
 class Schedule(Part):
-    """What moves learning rates over a run; the base class does nothing: it does not touch optimisers and has no state.
+    """A schedule of learning rates over a run. The base class does nothing: it does not touch optimisers and has no state.
 
     Args:
-        iterations: How many the run has.
+        iterations: Number of iterations of the run.
     """
 
     on_host: tuple[str, ...] = ()
-    """What reads a moving number on the host, so that a CUDA graph would not see it move: "SGD reads a moving momentum"."""
+    """Sentences such as "SGD reads a moving momentum", for numbers that are read on the host, where a CUDA graph cannot."""
 
     def __init__(self, iterations: int = 0) -> None:
         self.iterations = iterations
@@ -25,7 +25,7 @@ class Schedule(Part):
         """Take over the rates of both optimisers, `d` and `g`."""
 
     def observe(self, measured: Callable[[], Mapping[str, Tensor]]) -> None:
-        """Observe what the loss measures, within an iteration, by tensor operations only."""
+        """Observe the loss's measurements within an iteration, by tensor operations only."""
 
     def advance(self) -> None:
         """Set the rates of the next iteration."""
@@ -35,5 +35,5 @@ class Schedule(Part):
         return {}
 
     def coefficients(self) -> dict[str, float]:
-        """Return what else moves, by name, as it was in the last completed iteration."""
+        """Return the other moving numbers of the last completed iteration, by name."""
         return {}

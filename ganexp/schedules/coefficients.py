@@ -17,8 +17,8 @@ from ganexp.schedules.moving import Ending
 class Setting:
     """A setting of a part, stored in the attribute of the same name.
 
-    Where the part can read it from the device, as its `on_device` says, it is written into one tensor there, which recorded
-    iterations see. Otherwise it is a number on the host.
+    If the part declares it in `on_device`, it is a tensor on the device, which recorded iterations read. Otherwise it is a
+    number on the host.
     """
 
     def __init__(self, part: Part, name: str) -> None:
@@ -27,17 +27,17 @@ class Setting:
 
     @property
     def on_host(self) -> str:
-        """What reads it as a number on the host, as part of a sentence; empty if it is read from a tensor."""
+        """A sentence that names the part, if it reads the setting as a number on the host; else empty."""
         return "" if self.name in self.part.on_device else f"{type(self.part).__name__} reads a moving {self.name}"
 
     def begin(self, device: torch.device, dtype: torch.dtype) -> None:
-        """Prepare for writing in a run whose networks are on a device and of a type."""
+        """Prepare the setting for a run with networks on this device and of this type."""
         if self.name in self.part.on_device:
             self._tensor = torch.zeros((), dtype=self.part.on_device[self.name] or dtype, device=device)
             setattr(self.part, self.name, self._tensor)
 
     def write(self, value: float) -> None:
-        """Set the number to this value from now on."""
+        """Set the number to this value."""
         if self._tensor is None:
             setattr(self.part, self.name, value)
         else:
@@ -47,13 +47,13 @@ class Setting:
 class OptimizerSetting:
     """A setting of optimisers, such as `momentum`, or one number of a pair, such as the second of `betas`.
 
-    Where the optimiser can read it from the device, as its `moves_on_device` says, it is in tensors there, as for `Setting`.
-    The weight decay of a parameter group with `decays=False`, such as that of `adamw` for biases, stays as it is.
+    If the optimiser declares it in `moves_on_device`, it is stored in tensors there, as for `Setting`. The weight decay of a
+    parameter group with `decays=False`, such as that of `adamw` for biases, does not move.
     """
 
     def __init__(self, optimizers: Sequence[Optimizer], name: str, index: int | None = None) -> None:
         self.optimizers, self.name, self.index = optimizers, name, index
-        # Which groups move is asked now, since groups that a checkpoint brings may be older than `decays`.
+        # `decays` is read now, since groups from an older checkpoint may not have it
         groups = [group for optimizer in optimizers for group in optimizer.param_groups]
         self._moves = [name != "weight_decay" or group.get("decays", True) for group in groups]
 
@@ -85,13 +85,13 @@ Place = Setting | OptimizerSetting
 
 
 class Coefficient:
-    """A number that goes from one value to another over a run.
+    """A number that moves from one value to another over a run.
 
     Args:
         place: Where it is stored.
         start: Its initial value.
         to: Its final value.
-        along: The curve; only its shape counts.
+        along: The schedule whose curve it follows.
     """
 
     def __init__(self, place: Place, start: float, to: float, along: Ending) -> None:
@@ -103,13 +103,13 @@ class Coefficient:
 
 
 class Coefficients(Schedule):
-    """A schedule of learning rates, with other numbers that move beside them.
+    """A schedule of learning rates and of other numbers.
 
-    The numbers are set before each iteration, from t alone, so that a resumed run continues bit for bit.
+    The numbers are set before each iteration, as functions of t alone, so that a resumed run continues bit for bit.
 
     Args:
-        rates: What moves the learning rates.
-        moving: What else moves, by name.
+        rates: The schedule of the learning rates.
+        moving: The other numbers, by name.
     """
 
     def __init__(self, rates: Schedule, moving: Mapping[str, Coefficient]) -> None:

@@ -13,19 +13,19 @@ from ganexp.ranges import checked
 from ganexp.schedules.base import Schedule
 
 Of = Literal["both", "d", "g"]
-"""Whose learning rates a schedule moves."""
+"""The networks whose learning rates a schedule moves."""
 
 
 class Moving(Schedule):
-    """Learning rates that are those of the optimisers times `factor(t)`, where t is the number of iterations done.
+    """Multiplies the optimisers' learning rates by `factor(t)`, where t is the number of completed iterations.
 
-    The factor is a number on the host, so that ordinary iterations never wait for the device. Rates are kept in tensors
-    where the optimiser can read them there, which a CUDA graph needs. Torch's schedulers are not used: they replace
-    `optimizer.step`, and their rates depend on rounding from step to step, not on t alone.
+    The factor is a number on the host, so that ordinary iterations never wait for the device. Rates are stored in tensors if
+    the optimiser can read them there, which a CUDA graph needs. Torch's schedulers are not used: they replace `optimizer.step`,
+    and their rates depend on rounding from step to step, not on t alone.
 
     Args:
-        iterations: How many the run has.
-        of: Whose rates are moved.
+        iterations: Number of iterations of the run.
+        of: The networks whose rates move.
     """
 
     def __init__(self, iterations: int, *, of: Of = "both") -> None:
@@ -47,7 +47,7 @@ class Moving(Schedule):
         self._apply()
 
     def factor(self, t: int) -> float:
-        """Return what rates are multiplied by in iteration t, counted from 0."""
+        """Return the factor of the rates in iteration t, counted from 0."""
         raise NotImplementedError
 
     def advance(self) -> None:
@@ -74,16 +74,15 @@ class Moving(Schedule):
 
 
 class Ending(Moving):
-    """A schedule that ends at an iteration; after it, rates stay.
+    """A schedule that ends at an iteration, after which rates are constant.
 
-    The end is part of the state, so that a run that is resumed with more iterations keeps its original end, unless it is
-    given another one.
+    The end is part of the state, so that a run that is resumed with more iterations keeps its end unless it is given another.
 
     Args:
-        iterations: How many the run has.
-        end: Where the schedule ends; by default with the run.
-        final: The fraction of the rates that remains there.
-        of: Whose rates are moved.
+        iterations: Number of iterations of the run.
+        end: The iteration at which the schedule ends; by default the end of the run.
+        final: The fraction of the rates that remains.
+        of: The networks whose rates move.
     """
 
     def __init__(self, iterations: int, *, end: int | None = None, final: float = 0.0, of: Of = "both") -> None:
@@ -104,7 +103,7 @@ class Ending(Moving):
             )
 
     def between(self, t: int, start: float, final: float) -> float:
-        """Return the value in iteration t, counted from 0, of a number that goes from `start` to `final`."""
+        """Return the value in iteration t, counted from 0, of a number that moves from `start` to `final`."""
         raise NotImplementedError
 
     def factor(self, t: int) -> float:

@@ -1,4 +1,4 @@
-"""Lower rates when a measure stalls."""
+"""A schedule that lowers learning rates when a measure stalls."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -19,10 +19,10 @@ Count = Annotated[int, Gt(0)]
 class Stalled(Moving):
     """Multiply rates by `by` when a measure stalls (Berthelot et al. 2017, section 4.1, BEGAN: halve when M stalls).
 
-    The paper does not say what stalling is. Here the measure is averaged over windows of `every` iterations, summed on the
-    device. After `patience` windows in a row that are not below the lowest one before, rates are lowered and the count
-    restarts. That is `torch.optim.lr_scheduler.ReduceLROnPlateau` with threshold 0 and a patience of `patience` − 1. The host
-    waits for the device only at the end of a window. In a run of `patience` windows or fewer, rates stay as they are.
+    The paper does not define stalling. Here the measure is averaged over windows of `every` iterations, summed on the device.
+    After `patience` windows in a row that are not below the lowest one before, rates are lowered and the count restarts, as
+    with `torch.optim.lr_scheduler.ReduceLROnPlateau` with threshold 0 and a patience of `patience` − 1. The host waits for the
+    device only at the end of a window. In a run of `patience` windows or fewer, rates do not change.
 
     Args:
         iterations: How many the run has.

@@ -1,4 +1,4 @@
-"""Further terms of G's objective: what a sample should be besides realistic, and how much that counts."""
+"""Further terms of G's objective besides the loss, and their weights."""
 
 from ganexp.terms.balance import ADVERSARIAL, Balance, LastLayer, Normalize, Output
 from ganexp.terms.base import Generated, Term

@@ -1,4 +1,4 @@
-"""How much G's loss counts beside its terms: a weight, which may be rescaled by gradients."""
+"""The weight of G's loss relative to its terms, which may be rescaled by gradients."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar
@@ -12,9 +12,9 @@ from ganexp.facts import Facts, Misfit, Part
 from ganexp.ranges import checked
 
 ADVERSARIAL = "adversarial"
-"""What the loss is called among the terms."""
+"""The name of the loss among the terms."""
 LEAST = 1e-8
-"""The least norm of a gradient that is divided by, so that no figure of a gradient of 0 counts as divergence."""
+"""A lower bound of norms in a division, so that figures of a gradient of 0 are finite and do not count as divergence."""
 Factors = Mapping[str, float | Tensor]
 
 
@@ -28,7 +28,7 @@ class Balance(Part):
     on_device: ClassVar = {"weight": None}
 
     rescales = False
-    """Whether factors follow from gradients. They are constants then, so that G's objective has no potential."""
+    """Whether factors depend on gradients. They are constants for the gradient, so that G's objective has no potential."""
 
     @checked
     def __init__(self, *, weight: Annotated[float, Ge(0)] = 1.0) -> None:
@@ -50,26 +50,19 @@ class Balance(Part):
     def factors(
         self, values: Mapping[str, Tensor], weights: Factors, fake: Tensor, generator: nn.Module, processes: Processes
     ) -> Factors:
-        """Return what the loss, called `adversarial`, and each term is multiplied by in G's objective.
+        """Return the factors of the loss, which is called `adversarial`, and of each term in G's objective.
 
         Args:
             values: The loss and the terms, scalars of the global batch with their graph.
-            weights: Theirs: that of the balance, and those of the terms.
+            weights: The weight of the loss, and those of the terms.
             fake: This process's samples, with their graph.
             generator: The network.
-            processes: Those that train together.
+            processes: The processes that train together.
         """
         return weights
 
     def advance(self) -> None:
-        """Take over the state of the factors that were formed last; called after each update of G."""
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return the state; by default there is none."""
-        return {}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Take over a state."""
+        """Update the state by the last factors; called after each update of G."""
 
 
 class Ratio(Balance):
@@ -92,12 +85,12 @@ class Ratio(Balance):
         return {**weights, ADVERSARIAL: self.weight * ratio}
 
     def norm(self, value: Any, fake: Tensor, generator: nn.Module, processes: Processes) -> Tensor:
-        """Return the norm of a gradient over the global batch, a constant."""
+        """Return the norm of a gradient over the global batch, without a graph."""
         raise NotImplementedError
 
 
 class LastLayer(Ratio):
-    """`Ratio` by the gradients for the weight of G's last layer, its attribute `last_layer`."""
+    """`Ratio` by the gradients with respect to the weight of G's last layer, its attribute `last_layer`."""
 
     def check(self, run: Facts) -> None:
         super().check(run)
@@ -115,7 +108,7 @@ class LastLayer(Ratio):
 
 
 class Output(Ratio):
-    """`Ratio` by the gradients for G's output, which take no pass back through G."""
+    """`Ratio` by the gradients with respect to G's output, which need no backward pass through G."""
 
     def norm(self, value: Any, fake: Tensor, generator: nn.Module, processes: Processes) -> Tensor:
         return norm_at(value, fake, processes)[1]
@@ -125,13 +118,13 @@ class Normalize(Balance):
     """Loss and terms get shares of one gradient at G's output (Défossez et al. 2023, EnCodec, equation 5).
 
     Each gradient is divided by an average of its own norm, and multiplied by `norm` times its share of all weights. Terms whose
-    gradient does not pass through G's output, as a commitment, keep their weights. Departure: the norm is that of the batch,
-    where the authors have the mean over samples.
+    gradient does not pass through G's output, such as a commitment, keep their weights. Departure: the norm is that of the
+    batch; the authors take the mean over samples.
 
     Args:
         weight: Of the adversarial loss, among those of the terms.
-        norm: The norm of the whole gradient, if all were equal in direction.
-        decay: Of the averages of norms, exponential and corrected for their beginning.
+        norm: The norm of the whole gradient if all gradients had the same direction.
+        decay: Decay of the averages of norms, which are exponential and bias-corrected.
     """
 
     on_device: ClassVar = {"weight": None, "norm": None, "decay": None}
@@ -182,12 +175,12 @@ class Normalize(Balance):
 
 
 def times(factor: float | Tensor, value: Tensor) -> Tensor:
-    """Return a multiple of a value; the value itself where the factor is the number 1."""
+    """Return a multiple of a value, and the value itself if the factor is the number 1."""
     return value if not isinstance(factor, Tensor) and factor == 1 else factor * value
 
 
 def norm_at(value: Any, fake: Tensor, processes: Processes) -> tuple[Tensor | None, Tensor]:
-    """Return a gradient for this process's samples, None if there is none, and its norm over the global batch."""
+    """Return a gradient with respect to this process's samples, or None, and its norm over the global batch."""
     (gradient,) = torch.autograd.grad(value, fake, retain_graph=True, allow_unused=True)
     if gradient is None:
         return None, torch.zeros_like(value)

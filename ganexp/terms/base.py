@@ -13,13 +13,13 @@ from ganexp.instruments.scalar import Scalar
 
 @dataclass(frozen=True, slots=True)
 class Generated:
-    """What a term may look at.
+    """The inputs of a term.
 
     Args:
         fake: The samples that G's objective is formed on, with their graph, source and target.
         generate: Maps sources, under their conditions, to samples as D scores them.
-        features: Maps samples, under their conditions, to what each layer of D makes of them, `(B, …)` each.
-        compared: The same for what samples are compared with: without a graph, unless the objective is a function of D too.
+        features: Maps samples, under their conditions, to the outputs of D's layers, `(B, …)` each.
+        compared: The same for the samples to compare with: without a graph, unless the objective is a function of D too.
         own: Terms that G itself has computed, by name, `(B,)` each.
     """
 
@@ -31,7 +31,7 @@ class Generated:
 
     @property
     def target(self) -> Tensor:
-        """What the samples should be, `(B, …)`."""
+        """The targets of the samples, `(B, …)`."""
         if self.fake.target is None:
             raise ValueError("a term compares samples with their targets, and these have none: give paired data with sources")
         return self.fake.target
@@ -43,10 +43,10 @@ class Term(Part):
     on_device: ClassVar = {"weight": None}
 
     weight: float | Tensor = 1.0
-    """What the value is multiplied by."""
+    """The factor of the value."""
 
     measures: ClassVar[Scalar] = Scalar("value of a term of G's objective, without its weight")
-    """What the value is, for the log."""
+    """The description of the value in the log."""
 
     needs_target = False
     """Whether it compares samples with their targets."""
@@ -55,7 +55,7 @@ class Term(Part):
     """Whether its value depends on D's weights."""
 
     own = ""
-    """The name of G's own term that it is, if G computes it."""
+    """The term's name in G's `own_terms`, if G computes it."""
 
     def check(self, run: Facts) -> None:
         if self.needs_target and not run.paired:

@@ -1,4 +1,4 @@
-"""Terms of two translators in one generator, which go between two sets of images without pairs (Zhu et al. 2017)."""
+"""Terms of two translators in one generator, between two sets of images without pairs (Zhu et al. 2017)."""
 
 from typing import Annotated, ClassVar
 
@@ -14,7 +14,7 @@ from ganexp.terms.base import Generated, Term
 
 
 class _TwoWay(Term):
-    """A term that has a generator of both directions translate once more: (a, b) is the source, (F(b), G(a)) the sample."""
+    """A term that applies a generator of both directions again: (a, b) is the source, (F(b), G(a)) the sample."""
 
     def check(self, run: Facts) -> None:
         if not run.two_way:

@@ -1,4 +1,4 @@
-"""Terms that compare samples with their targets in features: those of D, or those of a network that does not learn."""
+"""Terms that compare samples with their targets by features of D, or of a frozen network."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -19,8 +19,8 @@ Distance = Callable[[Tensor, Tensor], Tensor]
 class FeatureMatching(Term):
     """weight · mean over D's layers of mean |φ(G(s)) − φ(t)| (after Wang et al. 2018, pix2pixHD, equation 4, weight 10).
 
-    φ are D's features as its attribute `features` returns them, of samples as they are, without augmentation; they see the
-    source if D does. Those of the target are constants of G's objective. Each of G's updates takes two further passes of D.
+    φ are the features that D's method `features` returns for samples without augmentation; they include the source if D reads
+    it. Those of the target are constants of G's objective. Each of G's updates takes two further passes of D.
     Departure: a mean over the layers of all discriminators. The authors sum over the layers of each, and their code takes the
     mean over discriminators, so that their weight times the layers of one is the same here; HiFi-GAN (Kong et al. 2020,
     equation 5) sums over all.
@@ -44,7 +44,7 @@ class FeatureMatching(Term):
 
 
 class Perceptual(Term):
-    """weight · mean distance of G(s) and t in features of a network that does not learn (Johnson et al. 2016, equation 2).
+    """weight · mean distance of G(s) and t in features of a frozen network (Johnson et al. 2016, equation 2).
 
     With `network=classifier`, it is that of the data set, which ganexp trains: the mean over its convolutions of mean squared
     differences after ReLU. With `alex` or `vgg` it is LPIPS, as for `measure.lpips`.

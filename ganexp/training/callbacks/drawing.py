@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from ganexp.batch import Batch
-from ganexp.networks.buffers import unmoved
+from ganexp.networks.coupling import unmoved
 from ganexp.prior import Prior
 from ganexp.streams import undisturbed
 
