@@ -1,7 +1,7 @@
 """Evaluation after training: a checkpoint against the data of its run, or a folder of images against any data."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -89,12 +89,13 @@ class RunEvaluator:
             [config.dataset, config.evaluation.against], sort_keys=True
         )
 
-    def checkpoint(self, path: Path, config: Config, *, trust: Trust = ()) -> EvaluationResult:
+    def checkpoint(self, path: Path, config: Config, state: Mapping[str, Any], *, trust: Trust = ()) -> EvaluationResult:
         """Evaluate the generator in a checkpoint of a run on these data, with the latents that its run is evaluated on.
 
         Args:
             path: The checkpoint.
             config: Its run's configuration, which agrees with this evaluator's in all that concerns data, measures and machine.
+            state: What the checkpoint holds, as `config_of` has read it.
             trust: As for `config_of`.
 
         Raises:
@@ -102,15 +103,15 @@ class RunEvaluator:
             UserError: A measure has no value.
         """
         self._set_up(config)  # another evaluator may have chosen other kernels since
-        network, prior, samples = self.processes.together(lambda: self._loaded(path, config, trust))
-        return self._result(self.evaluation.figures(network, prior), samples)
+        network, prior, samples = self.processes.together(lambda: self._loaded(path, config, state, trust))
+        return self._result(self.evaluation.figures(network, prior), samples, state["run"]["iteration"])
 
     def _set_up(self, config: Config) -> None:
         execution.set_up(self.machine, deterministic=config.deterministic, threads=config.threads)
 
-    def _loaded(self, path: Path, config: Config, trust: Trust) -> tuple[nn.Module, Prior, Tensor]:
-        machine = self.machine
-        trained = load(path, trust=trust, device=machine.device, averaged=config.evaluation.of == "average")
+    def _loaded(self, path: Path, config: Config, state: Mapping[str, Any], trust: Trust) -> tuple[nn.Module, Prior, Tensor]:
+        machine, averaged = self.machine, config.evaluation.of == "average"
+        trained = load(path, trust=trust, device=machine.device, averaged=averaged, state=state)
         network = trained.network
         execution.lay_out(network, machine, config.channels_last, compiled=config.compile)  # which changes the rounding
         prior = prior_of(config, machine.device, machine.dtype, self.frequencies, self.looked_at)
@@ -149,8 +150,8 @@ class RunEvaluator:
     def _real_batches(self) -> Iterator[Tensor]:
         return real_batches(self.reals.data, self.machine.device, self.machine.dtype, derive=self.pictured)
 
-    def _result(self, figures: dict[str, float], samples: Tensor) -> EvaluationResult:
-        return EvaluationResult(figures, dict(self.evaluator.keys), self.dataset, self.data, samples)
+    def _result(self, figures: dict[str, float], samples: Tensor, iteration: int | None = None) -> EvaluationResult:
+        return EvaluationResult(figures, self.evaluator.keys, self.dataset, self.data, samples, iteration)
 
 
 def evaluate_pairs(config: Config, place: Path, targets: Path) -> EvaluationResult:
@@ -207,8 +208,10 @@ def evaluate_pairs(config: Config, place: Path, targets: Path) -> EvaluationResu
     return EvaluationResult(figures, dict(evaluator.keys), targets.name, f"pairs with {targets.resolve()}", torch.empty(0))
 
 
-def config_of(path: Path, asked: dict[str, Any], *, trust: Trust = (), decode: str | None = None) -> tuple[Config, int]:
-    """Return the configuration of a checkpoint's run, with the requested values in place of its own, and the iteration.
+def config_of(
+    path: Path, asked: dict[str, Any], *, trust: Trust = (), decode: str | None = None
+) -> tuple[Config, Mapping[str, Any]]:
+    """Read a checkpoint, and return the configuration of its run, with the requested values in place of its own, and all of it.
 
     Args:
         path: The checkpoint, which may be anyone's.
@@ -233,4 +236,4 @@ def config_of(path: Path, asked: dict[str, Any], *, trust: Trust = (), decode: s
     choose("dataset", config.dataset, trust)
     if asked.get("measure") is None:
         chosen_of(config, "measure", trust)
-    return config, state["run"]["iteration"]
+    return config, state

@@ -81,7 +81,13 @@ class _Stored:
 
 
 def load(
-    place: str | Path, *, trust: Trust = (), device: torch.device | str = "cpu", averaged: bool = True, standing: int = 0
+    place: str | Path,
+    *,
+    trust: Trust = (),
+    device: torch.device | str = "cpu",
+    averaged: bool = True,
+    standing: int = 0,
+    state: Mapping[str, Any] | None = None,
 ) -> Trained:
     """Load the generator of a run, with its averaged weights if there is an average. No data are touched.
 
@@ -94,13 +100,17 @@ def load(
         averaged: False takes the generator's own weights even if there is an average.
         standing: From how many batches of 250 samples batch norm's statistics are computed anew, with classes alike; 0 keeps
             those of training. The latents are those of `evaluation.standing` on a CPU.
+        state: What the checkpoint at `place` holds, if it has been read already.
 
     Raises:
         UserError: The generator comes from a module that is not trusted, the configuration has a mistake, or there is no
             batch norm whose statistics could be computed.
         UserError: There is no checkpoint, it is broken or cannot be fetched, or it does not fit its own configuration.
     """
-    stored = _stored(place, "generator", averaged, trust)
+    if state is None:
+        stored = _stored(place, "generator", averaged, trust)
+    else:
+        stored = _of_checkpoint(Path(place), state, averaged, "generator", trust)
     config = stored.settings
     generator = choose("generator", config.generator, trust)
     given = stored.source_shape or config.latent_dim
@@ -249,11 +259,11 @@ def _stored(place: str | Path, network: Literal["generator", "discriminator"], a
     path = pulled(str(place), discriminator=network == "discriminator") if is_on_hub(place) else Path(place)
     if is_saved(path):
         return _of_folder(path, averaged, network, trust)
-    return _of_checkpoint(checkpoint_at(path), averaged, network, trust)
+    path = checkpoint_at(path)
+    return _of_checkpoint(path, checkpoint.load(path), averaged, network, trust)
 
 
-def _of_checkpoint(path: Path, averaged: bool, network: str, trust: Trust) -> _Stored:
-    state = checkpoint.load(path)
+def _of_checkpoint(path: Path, state: Mapping[str, Any], averaged: bool, network: str, trust: Trust) -> _Stored:
     if not state["config"] or not isinstance(state.get("shape"), list):
         raise CheckpointError(f"{path} is of a run without a configuration: load its state_dict into a generator of your own")
     iterations = state["run"]["iteration"]

@@ -19,6 +19,7 @@ from ganexp.config.evaluator import RunEvaluator
 from ganexp.config.parsing import parse
 from ganexp.config.plain import plain
 from ganexp.data import Dataset, Digits
+from ganexp.training import checkpoint
 from tests.calling import call
 from tests.composing import composed
 from tests.data.samples import zipped
@@ -89,9 +90,12 @@ def values(result):
     return {key: figure["value"] for key, figure in result["figures"].items()}
 
 
-def test_figures_are_those_of_the_runs_own_last_rows(runs, tmp_path, capsys):
+def test_figures_are_those_of_the_runs_own_last_rows(runs, tmp_path, capsys, monkeypatch):
     place, rows = runs
+    load, paths = checkpoint.load, []
+    monkeypatch.setattr(checkpoint, "load", lambda path: paths.append(path) or load(path))
     _, sweep, document = evaluated(f"run={place / 'sweep'}", "--output", tmp_path / "sweep")
+    assert len(paths) == len({*paths}) == 2  # each is read once
     _, digits, _ = evaluated(place / "digits", "--output", tmp_path / "digits")
     assert values(sweep["0_plain"]) == rows["sweep/0_plain"]
     assert values(sweep["1_conditional"]) == rows["sweep/1_conditional"]

@@ -79,15 +79,14 @@ def _of_runs(options: argparse.Namespace, processes: Processes) -> list[Entry]:
     for path, name, (combination, seed) in zip(checkpoints, names, told, strict=True):
         entry = Entry(name, path, combination=combination, seed=seed)
         try:
-            config, iteration = processes.together(partial(config_of, path, asked, trust=options.trust, decode=options.decode))
+            config, state = processes.together(partial(config_of, path, asked, trust=options.trust, decode=options.decode))
             data = [config.dataset, config.conditional, _seed_of_data(config)]
             how = [config.measure, config.evaluation.model_dump(), config.precision, config.device]
             seen_by = json.dumps([data, how])
             if seen_by not in known:
                 known[seen_by] = processes.together(partial(RunEvaluator, config, processes))
             entry.evaluator = known[seen_by]
-            entry.result = entry.evaluator.checkpoint(path, config, trust=options.trust)
-            entry.result.iteration = iteration
+            entry.result = entry.evaluator.checkpoint(path, config, state, trust=options.trust)
         except (UserError, FailedElsewhere) as error:
             entry.problem = str(error).rstrip(".")
         entries.append(entry)
