@@ -209,7 +209,7 @@ def test_auto_finds_the_newest_unfinished_run_of_the_same_configuration(tmp_path
         run.loggers.append(Interrupting(iterations))
         with nullcontext() if name == "finished" else pytest.raises(KeyboardInterrupt):
             run.fit()
-    values = small_run(None, "iterations=9").checkpoints.config
+    values = small_run(None, "iterations=9").checkpoints.described["config"]
     checkpoint = newest_unfinished(values, tmp_path)
     assert checkpoint == tmp_path / "new" / "checkpoints" / "last.pt"
     (tmp_path / "new" / "summary.json").unlink()  # as a kill leaves it

@@ -64,7 +64,8 @@ def test_config_group_tags_name_and_state(run):
     made, found, _, _ = run
     (recorded,) = found["run"]
     config = recorded["config"]["update"]
-    assert {key: config[key] for key in made.checkpoints.config} == made.checkpoints.config
+    expected = made.checkpoints.described["config"]
+    assert {key: config[key] for key in expected} == expected
     assert recorded["run_group"] == "sweep"
     assert recorded["tags"] == ["a", "b"]
     assert recorded["display_name"] == "digits-began-detach-seed0"
