@@ -7,7 +7,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from ganexp.cli.commands.pages.markdown import table
+from ganexp.cli.pages.markdown import table
 
 from benchmarks.section import Section
 from ganexp import build
