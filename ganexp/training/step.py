@@ -56,11 +56,23 @@ class Step:
         self.schedule.begin({"d": gan.optimizer_d, "g": gan.optimizer_g})
 
     def __call__(self, reals: Iterator[Any], *, keep_gradients: bool = False) -> None:
-        """Run one iteration on batches drawn from `reals`; the meter keeps its gradients if their norms will be read."""
+        """Run one iteration on batches drawn from `reals`; the meter keeps its gradients if their norms will be read.
+
+        Raises:
+            ValueError: There are too few batches.
+        """
         self.strategy.prepare()
         self.gan.meter.begin(keep_gradients=keep_gradients)
-        with self.gan.timer.phase("iteration"):
-            self.iterate(reals)
+        before = self.gan.meter.updates.copy()
+        try:
+            with self.gan.timer.phase("iteration"):
+                self.iterate(reals)
+        except StopIteration:
+            made = self.gan.meter.updates - before
+            raise ValueError(
+                f"the batches ended within an iteration, after {made['d']} updates of D and {made['g']} of G: give an iterator "
+                "that goes on, such as one over a DataLoader again and again"
+            ) from None
         self.schedule.advance()
 
     def _check_averaging(self) -> None:
@@ -92,21 +104,10 @@ class Step:
                 )
 
     def iterate(self, reals: Iterator[Any]) -> None:
-        """Run one iteration, untimed; the caller sets the learning rates of the next one, on the host.
-
-        Raises:
-            ValueError: There are too few batches.
-        """
-        before = self.gan.meter.updates.copy()
-        try:
-            self.strategy(self.gan, self.gan.follow(reals), d_steps=self.d_steps, g_steps=self.g_steps)
-        except StopIteration:
-            made = self.gan.meter.updates - before
-            raise ValueError(
-                f"the batches ended within an iteration, after {made['d']} updates of D and {made['g']} of G: give an iterator "
-                "that goes on, such as one over a DataLoader again and again"
-            ) from None
-        if not self._looked:
+        """Run one iteration, untimed; the caller sets the learning rates of the next one, on the host."""
+        before = None if self._looked else self.gan.meter.updates.copy()
+        self.strategy(self.gan, self.gan.follow(reals), d_steps=self.d_steps, g_steps=self.g_steps)
+        if before is not None:
             self._look(before)
         self.gan.finish_iteration()
         self.average.update()
