@@ -72,6 +72,28 @@ def strategies() -> Rows:
         yield _marked(name, default), f"`{trace(_strategy(name))}`", f"{d}d + {g}g", said[name]
 
 
+def needs() -> Rows:
+    """Yield what strategies and wrappers need of a game of functions, and which ask for nothing."""
+    yield "`Game` is given", "strategies", "wrappers"
+    parts = {"strategy": {one.name: _strategy(one.name) for one in options("strategy", FOLDERS)}, "wrapper": _wrappers()}
+    refused = {"scores", "discriminator"}
+    given = {
+        "nothing further": set[str](),
+        "`sample=` beside `generate=`": {"latents"},
+        "`zero_sum=True`": {"zero_sum"},
+        "`terms=`": {"terms"},
+        "refused: take `ganexp.GAN`": refused,
+    }
+    for heading, asked in given.items():
+        cells = []
+        for kind in parts.values():
+            needed = {name: refused if refused & {*part.needs} else {*part.needs} for name, part in kind.items()}
+            cells.append(", ".join(f"`{name}`" for name, need in needed.items() if need == asked))
+        yield heading, *cells
+    twice = [name for name, one in parts["strategy"].items() if one.differentiates_gradients and not refused & {*one.needs}]
+    yield "networks that are not compiled, in one process", ", ".join(f"`{name}`" for name in twice), ""
+
+
 def usual_strategies() -> Rows:
     """Yield the strategies that textbooks and projects use most, as `strategies` has them."""
     head, *rows = strategies()
@@ -146,7 +168,7 @@ def recipes() -> Rows:
 
 TABLES = {
     one.__name__: one
-    for one in (groups, strategies, costs, log, measured, figures, protocols, recipes, usual_strategies, pacgan)
+    for one in (groups, strategies, costs, log, measured, figures, protocols, recipes, usual_strategies, needs, pacgan)
 }
 
 
@@ -193,6 +215,15 @@ def _costs() -> dict[str, tuple[int, int]]:
 @functools.cache
 def _strategy(name: str) -> Strategy:
     return plain_strategy_of(choose("strategy", plain(compose(f"strategy={name}").strategy)))
+
+
+def _wrappers() -> dict[str, Strategy]:
+    """Return every wrapper at its defaults."""
+    made = {}
+    for name, node in options_in("wrapper", FOLDERS).items():
+        kind: Any = target(node, f"wrapper.{name}")
+        made[name] = kind(_strategy("detach"), **{key: value for key, value in node.items() if key != "_target_"})
+    return made
 
 
 def _marked(name: str, default: str) -> str:

@@ -24,6 +24,7 @@ LACKING = {
     "discriminator": "gives other weights to D, and a game of functions does not say how D is called",
     "zero_sum": "needs a zero-sum game: give Game zero_sum=True if G's loss is minus D's, but for terms of one player alone",
     "latents": "generates from the same latents twice: give Game both sample= and generate=",
+    "terms": "lets G learn without D: give Game terms=, which is called as g_loss is",
 }
 """What a game of functions may lack, by the name in a strategy's `needs`."""
 
@@ -97,7 +98,8 @@ class Game:
         self._d_loss, self._g_loss, self._terms = d_loss, g_loss, terms
         self._accumulate = accumulate
         self._nesting: list[Any] = []  # that of the samples, one for all views
-        self.offers = ("latents",) * (sample is not None) + ("zero_sum",) * zero_sum
+        given = {"latents": sample is not None, "zero_sum": zero_sum, "terms": terms is not None}
+        self.offers = tuple(need for need, there in given.items() if there)
         if accumulate > 1:
             for name, player in (("generator", self.generator), ("discriminator", self.discriminator)):
                 if any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in player.modules()):
@@ -234,13 +236,9 @@ class Game:
         return 1.0
 
     def update_g_by_terms(self, fake: Any) -> None:
-        """Descend G's objective without D by one step of G, as if there were no D.
-
-        Raises:
-            ValueError: There is none.
-        """
+        """Descend G's objective without D by one step of G, as if there were no D."""
         if self._terms is None:
-            raise ValueError("this strategy lets G learn without D: give Game terms=, or leave pretrain's g out")
+            raise ValueError(f"this strategy {LACKING['terms']}")
         with self.phase("g"):
             objective = self._objective("terms", self._terms, fake.source, fake)
             gradients = self.move_g(self.processes.sum(self._g.gradients(objective.value)))

@@ -15,9 +15,9 @@ from ganexp.losses import Loss
 from ganexp.strategies.steps import g_step
 
 Function = TypeVar("Function", bound=Callable[..., None])
-Need = Literal["scores", "discriminator", "zero_sum", "latents"]
+Need = Literal["scores", "discriminator", "zero_sum", "latents", "terms"]
 """What a game of two players may lack: D's scores of each sample, D as a function that accepts other weights, an objective of G
-that is minus D's, and latents from which samples can be generated again."""
+that is minus D's, latents from which samples can be generated again, and an objective of G without D."""
 
 
 class Strategy(Part):

@@ -25,7 +25,7 @@ class Pretrain(Counting):
         g: Iterations of G alone.
         d: Iterations of D alone, the last ones before both are trained.
         beside: Iterations, after those of G alone, in which D learns too, and G still from its terms (as in RAE, Zheng et al.
-            2025, before its adversarial loss begins).
+            2025, before its adversarial loss begins). G's first update takes the real batch of D's last one.
     """
 
     constant_steps = False
@@ -41,6 +41,7 @@ class Pretrain(Counting):
     ) -> None:
         super().__init__(strategy)
         self.g, self.d, self.beside = g, d, beside
+        self.needs += ("terms",) * (g + beside > 0)
 
     def check(self, run: Facts) -> None:
         by_terms = "g" if self.g else "beside" if self.beside else ""
@@ -58,10 +59,12 @@ class Pretrain(Counting):
     def __call__(self, gan: GAN, reals: Iterator[Batch], *, d_steps: int, g_steps: int) -> None:
         iteration = self.passed["iterations"]
         if iteration < self.g + self.beside:
-            if iteration >= self.g:
+            if beside := iteration >= self.g:
                 super().__call__(gan, reals, d_steps=d_steps, g_steps=0)
-            for _ in range(g_steps):
-                next(reals)
+                gan.put_back()
+            for update in range(g_steps):
+                if update or not beside:
+                    next(reals)
                 gan.update_g_by_terms(gan.generate(gan.sample_for_g()))
         elif iteration < self.g + self.beside + self.d:
             super().__call__(gan, reals, d_steps=d_steps, g_steps=0)
