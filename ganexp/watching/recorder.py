@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from itertools import takewhile
+from types import FrameType
 from typing import Any, Self
 
 import torch
@@ -21,6 +22,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook, register_op
 from ganexp.instruments.counting import LiveActivations, key
 from ganexp.watching.events import AverageWrite, Event, Gradient, NetworkPass, OptimizerStep, Player, Wait, Write
 from ganexp.watching.flow import Flow, tensors
+from ganexp.watching.names import named_in
 from ganexp.watching.players import Players, unwrapped
 from ganexp.watching.snapshots import Snapshots
 from ganexp.watching.values import Values
@@ -33,16 +35,21 @@ SILENT = ("grad_scaler", os.path.join("torch", "utils", "data"))
 
 def place() -> str:
     """Return `file:line` of the user's innermost line, or else of an installed package's, other than torch and ganexp."""
-    frame, line = sys._getframe(1), ""
+    return _user_code()[1]
+
+
+def _user_code() -> tuple[FrameType | None, str]:
+    """Return the frame of that line, and the line."""
+    frame, user, line = sys._getframe(1), None, ""
     while frame is not None:
         file = frame.f_code.co_filename
         own = not any(folder in file for folder in INSTALLED)
         if not file.startswith(NOT_USER_CODE) and (own or not line):
-            line = f"{os.path.basename(file)}:{frame.f_lineno}"
+            user, line = frame, f"{os.path.basename(file)}:{frame.f_lineno}"
             if own:
                 break
         frame = frame.f_back  # type: ignore[assignment]
-    return line or "?"
+    return user, line or "?"
 
 
 class Recorder:
@@ -59,6 +66,7 @@ class Recorder:
         self.events: list[Event] = []
         self.snapshots = Snapshots(players)
         self.not_repeatable = ""
+        self.named: dict[str, Any] = {}
         self.compiled = False
         self.flow = Flow(self, players.memory)
         self.activations = LiveActivations(players.memory)
@@ -307,6 +315,7 @@ class Recorder:
         player.successor = None
         with self.flow.paused():
             if id(optimizer) not in self._steps:
+                self.named |= named_in(_user_code()[0])
                 for before in self.players.take_over(player):
                     self._hand_over(before, player)
             self.snapshots.before_step(player, len(self.events))

@@ -19,7 +19,7 @@ def text(report: Mapping[str, Any]) -> str:
     ]
     if not report["faults"]:
         lines.append("  faults  none" if report["iterations"] else "  faults  none seen, without a complete iteration")
-    return "\n".join(lines)
+    return "\n".join(lines + _another_rule(report))
 
 
 def _shortened(letters: str) -> str:
@@ -42,6 +42,18 @@ def _rule(report: Mapping[str, Any]) -> list[str]:
     lines += [f"          {report['checked']}"] * bool(report["checked"])
     return lines + [
         f"          {role}'s weights are averaged in a further copy: see average=ema" for role in report["averaged"]
+    ]
+
+
+def _another_rule(report: Mapping[str, Any]) -> list[str]:
+    """Return the lines that put another rule in the place of a sound loop's; the functions are for the user to write."""
+    if not report["arguments"] or report["faults"]:
+        return []
+    rule = "detach" if report["rule"] == "extragradient" else "Extragradient()"
+    return [
+        f"  try     game = ganexp.Game({', '.join(report['arguments'])}, generate=…, d_loss=…, g_loss=…)",
+        f"          step = ganexp.Step(game, ganexp.strategies.{rule}), and step(batches) for each iteration",
+        "          (another rule in this script: docs/your_own_trainer.md)",
     ]
 
 

@@ -15,9 +15,10 @@ from ganexp.watching.alternatives import AlternativeCost, alternative_costs
 from ganexp.watching.candidates import matching_strategies
 from ganexp.watching.comparison import compare_updates
 from ganexp.watching.costs import HostWait, PassCost, costs, waits
-from ganexp.watching.events import Event, Player
+from ganexp.watching.events import Event, NetworkPass, Player
 from ganexp.watching.faults import Fault, faults
 from ganexp.watching.letters import letters
+from ganexp.watching.names import arguments
 from ganexp.watching.players import Players
 from ganexp.watching.recorder import Recorder
 from ganexp.watching.report import text
@@ -56,6 +57,7 @@ class WatchedLoop:
         self.checked = ""
         self.iterations = 0
         self.fault_records: list[Fault] = []
+        self.arguments: list[str] = []
         self.recorded: Trace | None = None
         self.events: list[Event] = []
 
@@ -93,6 +95,7 @@ class WatchedLoop:
         self._analyse()
         self._recorder.snapshots.copies.clear()
         self._recorder.snapshots.ends.clear()
+        self._recorder.named.clear()
 
     def _analyse(self) -> None:
         recorder = self._recorder
@@ -109,6 +112,8 @@ class WatchedLoop:
             failed = next((gradient for gradient in trace.gradients.values() if gradient.failed), None)
             self.identified = Rule(None, why=f"the backward pass at {failed.place} failed" if failed else why)
             return
+        networks = ((event.player.now.role, event.network) for event in self.events if isinstance(event, NetworkPass))
+        self.arguments = arguments(recorder.players, recorder.named, networks)
         rules = [rule(trace, iteration, self._known) for iteration in iterations]
         self.identified = rules[-1]
         self.identified.wrappers = tuple(dict.fromkeys(name for iteration_rule in rules for name in iteration_rule.wrappers))
@@ -188,6 +193,7 @@ class WatchedLoop:
             "waits": [vars(wait) for wait in self.waits],
             "instead": [vars(cost) for cost in self.instead],
             "uncounted": self.uncounted,
+            "arguments": self.arguments,
             "compiled": self._recorder.compiled,
         }
 

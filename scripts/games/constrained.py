@@ -9,7 +9,7 @@ import ganexp
 
 
 class Constrained:
-    """The minimum over w of |Aw − b|² / n under Cw = d. A has fewer rows than columns, so the constraints alone fix the rest."""
+    """The minimum over w of |Aw − b|² / n under Cw = d. A has fewer rows than columns, so constraints alone fix the rest."""
 
     rule = "joint"
 

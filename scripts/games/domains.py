@@ -17,7 +17,7 @@ def degraded(x, rng):
 
 
 class Domains:
-    """Features and classes are one player, D the other. Half of the digits are the source; half of the others are for testing."""
+    """Features and classes are one player, D the other. Half of the digits are the source, half of the others for testing."""
 
     rule = "joint"
 

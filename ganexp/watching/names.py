@@ -1,0 +1,46 @@
+"""What a loop calls its networks and optimisers, for the lines that try another rule in it."""
+
+from collections.abc import Iterable, Mapping
+from types import FrameType
+from typing import Any
+
+from torch import nn
+from torch.optim import Optimizer
+
+from ganexp.watching.players import Players, unwrapped
+
+DEFAULTS = {"G": ("G", "optimizer_G"), "D": ("D", "optimizer_D")}
+"""The names of each player's network and optimiser where the loop's own are not known."""
+
+
+def named_in(frame: FrameType | None) -> dict[str, Any]:
+    """Return the networks and optimisers that a frame has names for, its own object's attributes among them."""
+    variables = {**frame.f_globals, **frame.f_locals} if frame is not None else {}
+    held = {f"self.{name}": value for name, value in getattr(variables.get("self"), "__dict__", {}).items()}
+    modules = getattr(variables.get("self"), "_modules", {})
+    held |= {f"self.{name}": value for name, value in modules.items()}
+    return {
+        name: value
+        for name, value in (held | variables).items()
+        if issubclass(type(value), nn.Module | Optimizer) and name != "self"
+    }
+
+
+def arguments(players: Players, named: Mapping[str, Any], networks: Iterable[tuple[str, nn.Module]]) -> list[str]:
+    """Return the first four arguments of `Game` by the loop's own names, of the networks that it has run by their roles."""
+    names = {id(unwrapped(value) if isinstance(value, nn.Module) else value): name for name, value in named.items()}
+    for name, value in named.items():  # a list of discriminators is not run itself
+        for module in value.modules() if isinstance(value, nn.Module) else ():
+            names.setdefault(id(module), name)
+    run = [*dict.fromkeys((role, names.get(id(unwrapped(network)), "")) for role, network in networks)]
+    of_optimizers = [(player.role, names.get(id(player.optimizer), "")) for player in players.values() if player.now is player]
+    both = [[[name for of, name in found if of == role and name] for role in "GD"] for found in (run, of_optimizers)]
+    return [
+        _listed(found) or DEFAULTS[role][number]
+        for number, by_role in enumerate(both)
+        for role, found in zip("GD", by_role, strict=True)
+    ]
+
+
+def _listed(names: list[str]) -> str:
+    return f"[{', '.join(names)}]" if len(names) > 1 else "".join(names)
