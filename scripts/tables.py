@@ -79,9 +79,9 @@ def needs() -> Rows:
     refused = {"scores", "discriminator"}
     given = {
         "nothing further": set[str](),
-        "`sample=` beside `generate=`": {"latents"},
-        "`zero_sum=True`": {"zero_sum"},
-        "`terms=`": {"terms"},
+        "`sample` beside `generate`": {"latents"},
+        "`zero_sum`, true": {"zero_sum"},
+        "`terms`": {"terms"},
         "refused: take `ganexp.GAN`": refused,
     }
     for heading, asked in given.items():

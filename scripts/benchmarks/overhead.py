@@ -1,8 +1,15 @@
 """The overhead of the framework over plain loops of the same algorithms, and savings over the textbook's loop."""
 
+import itertools
 from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import torch
 
 from benchmarks.section import Section, bars
+from games.vocoder import Vocoder
+from ganexp import Step, strategies
 from ganexp.cli.commands.compare.cases import CASES, trainer_of
 from ganexp.cli.pages.markdown import table
 from ganexp.compare import plain_loops
@@ -24,15 +31,20 @@ def overhead(cases: Sequence[str], turns: int, turn_s: float) -> Section:
     memory lies.
     """
     rows, ratios = [], {}
-    for case in (*cases, "pix2pix 64"):
-        trainer = trainer_of(*CASES.get(case, PIX2PIX), "cuda_graph=false")
-        if case == "pix2pix 64":
-            plain = loops.pix2pix(trainer.gan, iter(trainer.reals.source))
+    for case in (*cases, "pix2pix 64", "vocoder, by functions"):
+        device = torch.device("cpu")
+        if case == "vocoder, by functions":
+            contenders = vocoder()
         else:
-            loop = loops.began if case.startswith("began") else plain_loops.lean
-            plain = loop(trainer.gan, images_of(trainer))
-        contenders = {"ganexp": Contender.of(trainer), "plain": Contender(plain)}
-        times = race_for(contenders, turns=turns, turn_s=turn_s, device=trainer.gan.prior.device)
+            trainer = trainer_of(*CASES.get(case, PIX2PIX), "cuda_graph=false")
+            device = trainer.gan.prior.device
+            if case == "pix2pix 64":
+                plain = loops.pix2pix(trainer.gan, iter(trainer.reals.source))
+            else:
+                loop = loops.began if case.startswith("began") else plain_loops.lean
+                plain = loop(trainer.gan, images_of(trainer))
+            contenders = {"ganexp": Contender.of(trainer), "plain": Contender(plain)}
+        times = race_for(contenders, turns=turns, turn_s=turn_s, device=device)
         ratios[case] = times["ganexp"].over(times["plain"])
         rows.append(
             {
@@ -49,6 +61,29 @@ def overhead(cases: Sequence[str], turns: int, turn_s: float) -> Section:
         "losses and scores and times its phases.\n\n" + table(rows),
         {"Time per iteration over that of a plain loop of the same algorithm": bars(ratios, "time relative to the plain loop")},
     )
+
+
+def vocoder() -> dict[str, Contender]:
+    """Return a vocoder with four discriminators as a `ganexp.Game`, and a plain loop over the same networks; on the CPU."""
+    players: Any = Vocoder()
+    reals = itertools.cycle([*itertools.islice(players.batches(), 8)])
+    of_d = [*players.mpd.parameters(), *players.msd.parameters()]
+
+    def plain() -> None:
+        batch = next(reals)
+        fake = players.generate(batch)
+        players.opt_d.zero_grad()
+        players.d_loss(batch, fake.detach()).backward()
+        players.opt_d.step()
+        for p in of_d:
+            p.requires_grad_(False)
+        players.opt_g.zero_grad()
+        players.g_loss(batch, fake).backward()
+        players.opt_g.step()
+        for p in of_d:
+            p.requires_grad_(True)
+
+    return {"ganexp": Contender(partial(Step(players.game(), strategies.detach), reals)), "plain": Contender(plain)}
 
 
 def against_the_textbook(turns: int, turn_s: float) -> Section:

@@ -89,7 +89,7 @@ def test_every_part_fills_its_table():
         "scaling": scaling.scaling(scaling.Axes((2,), (2,), (16,)), **pace),
     }
     rows = {name: sum(line.startswith("|") for line in one.text.splitlines()) for name, one in found.items()}
-    assert rows == {"overhead": 5, "textbook": 5, "threads": 3, "peers": 12, "scaling": 9}
+    assert rows == {"overhead": 6, "textbook": 5, "threads": 3, "peers": 12, "scaling": 9}
 
 
 @pytest.mark.slow
