@@ -51,6 +51,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name in ("strategies", "wrappers"):  # what a trainer with `import ganexp` alone chooses its rule from
+        return importlib.import_module(f"{__name__}.{name}")
     if name not in HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(importlib.import_module(HOMES[name]), name)

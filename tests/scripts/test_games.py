@@ -1,10 +1,13 @@
 """The games of `scripts/games/` beside their plain loops, and beside closed forms."""
 
+import copy
 import re
 from pathlib import Path
 
 import pytest
 import torch
+from torch.nn.functional import softplus
+from torch.utils.data import DataLoader, TensorDataset
 
 from games.constrained import Constrained
 from games.domains import Domains
@@ -15,6 +18,7 @@ from ganexp import Step, strategies
 from ganexp.wrappers import Pretrain
 
 PAGE = (Path(__file__).parents[2] / "docs" / "your_own_trainer.md").read_text()
+BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 STRATEGIES = strategies.by_name()
 
 
@@ -62,7 +66,7 @@ def test_constrained_least_squares_end_in_the_closed_form(rule):
 
 
 def test_the_page_s_vocoder_is_the_page_s_loop():
-    example, iteration, generate = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    example, iteration, *_, generate = BLOCKS
     example = example.replace("Extragradient()", "ganexp.strategies.detach")
     before_training = example.split("for iteration in")[0]
     ends = []
@@ -79,3 +83,32 @@ def test_the_page_s_vocoder_is_the_page_s_loop():
     made = names["generate"](next(names["reals"]))
     assert made.dtype == torch.float32
     assert torch.equal(made, made.bfloat16())
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # those of other packages
+def test_lightning_and_accelerate_train_as_the_plain_loop():
+    lightning, _ = pytest.importorskip("pytorch_lightning"), pytest.importorskip("accelerate")
+    torch.manual_seed(0)
+    loader = DataLoader(TensorDataset(torch.randn(64, 2), torch.randn(64, 4)), 16)
+    names = {}
+    for block in BLOCKS[2:4]:
+        exec(block, names)
+    model = names["Adversarial"]()
+    prepared, plain = copy.deepcopy([model.G, model.D]), copy.deepcopy([model.G, model.D])
+    quiet = {"logger": False, "enable_checkpointing": False, "enable_progress_bar": False, "enable_model_summary": False}
+    lightning.Trainer(max_epochs=1, accelerator="cpu", **quiet).fit(model, loader)
+    names["train"](*prepared, *(torch.optim.Adam(network.parameters(), 1e-3) for network in prepared), loader)
+    (G, D), optimizers = plain, [torch.optim.Adam(network.parameters(), 1e-3) for network in plain]
+    for x, z in loader:
+        d_loss = (softplus(-D(x)) + softplus(D(G(z).detach()))).mean()
+        gradients = torch.autograd.grad(softplus(-D(G(z))).mean(), [*G.parameters()])
+        gradients += torch.autograd.grad(d_loss, [*D.parameters()])
+        for p, gradient in zip((*G.parameters(), *D.parameters()), gradients, strict=True):
+            p.grad = gradient
+        for optimizer in optimizers:
+            optimizer.step()
+    expected = [p for network in plain for p in network.parameters()]
+    for actual in ([*model.parameters()], [p for network in prepared for p in network.parameters()]):
+        for a, b in zip(expected, actual, strict=True):
+            torch.testing.assert_close(a, b.cpu(), rtol=1e-5, atol=1e-7)
