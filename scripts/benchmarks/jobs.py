@@ -7,12 +7,11 @@ import tempfile
 import time
 from pathlib import Path
 
-from ganexp.cli.pages.markdown import table
-
 from benchmarks.section import Section
 from ganexp import build
 from ganexp.cli.composing import compose
 from ganexp.cli.line import Line
+from ganexp.cli.pages.markdown import table
 from ganexp.cli.sweep import sweep
 from ganexp.compare.intervals import of_ratio
 
