@@ -41,7 +41,8 @@ class Pretrain(Counting):
     ) -> None:
         super().__init__(strategy)
         self.g, self.d, self.beside = g, d, beside
-        self.needs += ("terms",) * (g + beside > 0)
+        if g or beside:
+            self.needs += ("terms",)
 
     def check(self, run: Facts) -> None:
         by_terms = "g" if self.g else "beside" if self.beside else ""

@@ -1,16 +1,18 @@
 """Domain adaptation from digits to degraded digits without labels (DANN, Ganin & Lempitsky 2015): D tells the domains apart."""
 
 import itertools
+from collections.abc import Iterator
+from typing import Any
 
 import torch
 from sklearn.datasets import load_digits
-from torch import nn
+from torch import Tensor, nn
 from torch.nn.functional import conv2d, cross_entropy, softplus
 
 import ganexp
 
 
-def degraded(x, rng):
+def degraded(x: Tensor, rng: torch.Generator) -> Tensor:
     """Return images `(N, 1, 8, 8)` smeared to the right, paler, on a brighter ground, with noise."""
     kernel = torch.tensor([[[[0.4, 0.6]]]], dtype=x.dtype)
     return 0.6 * conv2d(nn.functional.pad(x, (1, 0)), kernel) + 0.3 + 0.1 * torch.randn(x.shape, generator=rng, dtype=x.dtype)
@@ -21,7 +23,7 @@ class Domains:
 
     rule = "joint"
 
-    def __init__(self, seed=0, dtype=torch.float32):
+    def __init__(self, seed: int = 0, dtype: torch.dtype = torch.float32) -> None:
         torch.manual_seed(seed)
         self.rng = torch.Generator().manual_seed(seed)
         images, labels = load_digits(return_X_y=True)
@@ -36,25 +38,25 @@ class Domains:
         self.opt_g = torch.optim.Adam([*self.features.parameters(), *self.classes.parameters()], 2e-3, betas=(0.5, 0.99))
         self.opt_d = torch.optim.Adam(self.D.parameters(), 2e-3, betas=(0.5, 0.99))
 
-    def batches(self):
+    def batches(self) -> Iterator[Any]:
         """Yield labelled images of the source beside images of the target, for ever."""
         while True:
             i, j = (torch.randint(len(x), (64,), generator=self.rng) for x in (self.source, self.target))
             yield {"source": self.source[i], "y": self.y[i], "target": self.target[j]}
 
-    def generate(self, batch):
+    def generate(self, batch: Any) -> Any:
         """Return what D is shown: the features of both domains."""
         return {name: self.features(batch[name]) for name in ("source", "target")}
 
-    def domain_loss(self, made):
+    def domain_loss(self, made: Any) -> Tensor:
         """Return the cross-entropy of D, which says the domain."""
         return softplus(-self.D(made["source"])).mean() + softplus(self.D(made["target"])).mean()
 
-    def class_loss(self, batch, made):
+    def class_loss(self, batch: Any, made: Any) -> Tensor:
         """Return the cross-entropy of the classes, which only the source has."""
         return cross_entropy(self.classes(made["source"]), batch["y"])
 
-    def game(self, weight=0.3):
+    def game(self, weight: float = 0.3) -> ganexp.Game:
         """Return the same as a game, in which the domains count `weight`."""
         return ganexp.Game(
             generator=[self.features, self.classes],
@@ -66,7 +68,7 @@ class Domains:
             g_loss=lambda batch, made: self.class_loss(batch, made) - weight * self.domain_loss(made),
         )
 
-    def loop(self, batches, iterations, weight=0.3):
+    def loop(self, batches: Iterator[Any], iterations: int, weight: float = 0.3) -> None:
         """Train by a plain loop with a gradient reversal layer."""
         for batch in itertools.islice(batches, iterations):
             made = self.generate(batch)
@@ -78,7 +80,7 @@ class Domains:
             self.opt_d.step()
 
     @torch.no_grad()
-    def accuracy(self):
+    def accuracy(self) -> float:
         """Return the share of the target's test images that are told right."""
         x, y = self.tested
         return (self.classes(self.features(x)).argmax(1) == y).double().mean().item()
@@ -88,12 +90,12 @@ class Reversal(torch.autograd.Function):
     """The identity, whose gradient is multiplied by −weight."""
 
     @staticmethod
-    def forward(ctx, x, weight):
+    def forward(ctx: Any, x: Tensor, weight: float) -> Any:
         """Return x."""
         ctx.weight = weight
         return x.view_as(x)
 
     @staticmethod
-    def backward(ctx, gradient):
+    def backward(ctx: Any, gradient: Any) -> Any:
         """Return the reversed gradient."""
         return -ctx.weight * gradient, None

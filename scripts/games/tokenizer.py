@@ -1,10 +1,12 @@
 """A tokenizer in the manner of RAE (Zheng et al. 2025): a decoder of frozen codes, D beside it before D's loss counts."""
 
 import itertools
+from collections.abc import Iterator
+from typing import Any
 
 import torch
 from sklearn.datasets import load_digits
-from torch import nn
+from torch import Tensor, nn
 from torch.nn.functional import l1_loss, relu
 
 import ganexp
@@ -18,7 +20,7 @@ class Tokenizer:
 
     alone, beside = 200, 200
 
-    def __init__(self, seed=0, dtype=torch.float32):
+    def __init__(self, seed: int = 0, dtype: torch.dtype = torch.float32) -> None:
         torch.manual_seed(seed)
         self.rng = torch.Generator().manual_seed(seed)
         self.images = torch.tensor(load_digits().data, dtype=dtype)[torch.randperm(1797, generator=self.rng)] / 8 - 1
@@ -32,28 +34,28 @@ class Tokenizer:
         self.opt_g = torch.optim.Adam(self.G.parameters(), 1e-3, betas=(0.5, 0.9))
         self.opt_d = torch.optim.Adam(self.D.parameters(), 1e-3, betas=(0.5, 0.9))
 
-    def batches(self):
+    def batches(self) -> Iterator[Any]:
         """Yield images, for ever."""
         while True:
             yield self.images[torch.randint(1500, (64,), generator=self.rng)]
 
-    def generate(self, x):
+    def generate(self, x: Tensor) -> Any:
         """Return reconstructions."""
         return self.G(self.E(x))
 
-    def d_loss(self, x, fake):
+    def d_loss(self, x: Any, fake: Any) -> Any:
         """Return D's objective, the hinge."""
         return relu(1 - self.D(x)).mean() + relu(1 + self.D(fake)).mean()
 
-    def reconstruction(self, x, fake):
+    def reconstruction(self, x: Tensor, fake: Any) -> Tensor:
         """Return G's objective without D."""
         return l1_loss(fake, x)
 
-    def g_loss(self, x, fake):
+    def g_loss(self, x: Any, fake: Any) -> Any:
         """Return G's objective once D counts."""
         return self.reconstruction(x, fake) - 0.02 * self.D(fake).mean()
 
-    def game(self):
+    def game(self) -> ganexp.Game:
         """Return the same as a game."""
         return ganexp.Game(
             generator=[self.G, self.E],
@@ -66,7 +68,7 @@ class Tokenizer:
             terms=self.reconstruction,
         )
 
-    def loop(self, batches, iterations):
+    def loop(self, batches: Iterator[Any], iterations: int) -> None:
         """Train by a plain loop."""
         for iteration, x in enumerate(itertools.islice(batches, iterations)):
             fake = self.generate(x)
@@ -80,6 +82,6 @@ class Tokenizer:
             self.opt_g.step()
 
     @torch.no_grad()
-    def error(self):
+    def error(self) -> float:
         """Return the mean absolute error of reconstructions of digits that G does not learn from."""
         return l1_loss(self.generate(self.images[1500:]), self.images[1500:]).item()
