@@ -47,9 +47,9 @@ class Pretrain(Counting):
     def check(self, run: Facts) -> None:
         by_terms = "g" if self.g else "beside" if self.beside else ""
         if by_terms and not run.terms:
-            raise Misfit("lets G learn from its terms alone, and there are none", term="[l1]", **{by_terms: 0})
+            raise Misfit("lets G learn from its terms alone, and there are none", **{by_terms: 0}, term="[l1]")
         if by_terms and run.terms_of_d == run.terms:
-            raise Misfit("lets G learn from its terms alone, and all of them look at D", term="[l1]", **{by_terms: 0})
+            raise Misfit("lets G learn from its terms alone, and all of them look at D", **{by_terms: 0}, term="[l1]")
         if self.g + self.beside + self.d >= run.iterations:
             lasts = f"g={self.g}, beside={self.beside} and d={self.d}"
             raise Misfit(
