@@ -5,6 +5,11 @@ python scripts/own_trainer.py domains table      # two of them
 python scripts/own_trainer.py --seeds 1 --shorter 10 --output outputs/games
 """
 
+if __name__ == "__main__":
+    from ganexp.cli import process
+
+    process.begin()  # while torch is imported
+
 import argparse
 import statistics
 from collections.abc import Callable, Sequence
@@ -140,4 +145,4 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    process.run(main)
