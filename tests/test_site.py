@@ -39,5 +39,5 @@ def test_pages_fit_and_names_in_tables_are_whole(tmp_path):
     page = tmp_path / "site" / "measured.html"
     page.write_text("<title></title><body></body>")
     script = MEASURE.replace("PAGES", json.dumps([f"file://{path}" for path in pages]))
-    said = title(page, script, "--allow-file-access-from-files", "--window-size=1400,1000", "--virtual-time-budget=120000")
+    said = title(page, script, "--allow-file-access-from-files", "--window-size=1400,1000", budget_ms=120_000)
     assert json.loads(said) == []
