@@ -1,7 +1,9 @@
 """Sizes and kinds of images, from their headers: a few hundred bytes of each are read, and nothing is decoded."""
 
 import logging
+import math
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import IO, NamedTuple, TypeVar
@@ -104,3 +106,27 @@ def report_smaller(
     if strict:
         raise OSError(f"{sentence}: lower dataset.image_size, leave them out, or choose dataset.strict=false")
     log.warning("%s, and are enlarged: lower dataset.image_size, or leave them out.", sentence)
+
+
+def report_cropped(where: str, headers: Mapping[File, Header], size: tuple[int, int]) -> None:
+    """Report how many images lose more than a pixel at a side when they are scaled and cropped to `size`, `(H, W)`."""
+    cropped = Counter(header.size for header in headers.values() if _loses(header.size, size))
+    if not cropped:
+        return
+    (width, height), _ = cropped.most_common(1)[0]
+    if height <= 2 * size[0] and width <= 2 * size[1]:
+        remedy = f"dataset.image_size=[{height},{width}] keeps these whole"
+    else:
+        common = math.gcd(height, width)
+        proportions = f"[{height // common},{width // common}]"
+        remedy = f"a dataset.image_size of their proportions, {proportions} times a number, keeps these whole"
+    log.info(
+        "%s: %s of %s images looked at are cut to the proportions of %d×%d, most of them from %d×%d (height×width): %s.",
+        *(where, f"{cropped.total():,}", f"{len(headers):,}", *size, height, width, remedy),
+    )
+
+
+def _loses(own: tuple[int, int], size: tuple[int, int]) -> bool:
+    """Return whether an image `(W, H)` that covers `size`, `(H, W)`, reaches more than a pixel beyond it."""
+    scale = max(size[1] / own[0], size[0] / own[1])
+    return own[0] * scale - size[1] > 1 or own[1] * scale - size[0] > 1

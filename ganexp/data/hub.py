@@ -20,7 +20,7 @@ from ganexp.data.dataset import Dataset, Range, Size, sides
 from ganexp.data.decoding import decoded
 from ganexp.data.digest import of_files
 from ganexp.data.folder import is_hidden
-from ganexp.data.headers import Header, read, report_smaller, sample, smaller
+from ganexp.data.headers import Header, read, report_cropped, report_smaller, sample, smaller
 from ganexp.data.levels import ordered, range_of
 from ganexp.printable import one_line, printable
 from ganexp.ranges import checked
@@ -298,6 +298,7 @@ class Hub(Dataset):
         looked_at = len(rows if self.strict else sample(range(len(rows))))
         too_small = [(printable(rows.name(index)), own) for index, own in smaller(self._headers, size)]
         report_smaller(self._where, too_small, looked_at, len(rows), size, strict=self.strict)
+        report_cropped(self._where, self._headers, size)
         self._sizes_reported = True
 
 

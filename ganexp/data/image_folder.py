@@ -17,7 +17,7 @@ from ganexp.data.dataset import Dataset, Range, Size, Stamp, sides
 from ganexp.data.decoding import ImageFiles
 from ganexp.data.digest import of_files
 from ganexp.data.folder import LARGEST, Listing, counted, images_at, listed
-from ganexp.data.headers import Header, read, report_smaller, sample, smaller
+from ganexp.data.headers import Header, read, report_cropped, report_smaller, sample, smaller
 from ganexp.data.levels import ordered, range_of
 from ganexp.printable import printable
 from ganexp.ranges import checked
@@ -60,6 +60,8 @@ class ImageFolder(Dataset):
 
     _split = TRAIN
     _reported = False
+    double = False
+    """Whether each file holds two images side by side; `Pairs`, which cuts them, then reports what is cropped."""
     like: Dataset | None = None
     """A data set whose `value_range` is taken, if it has one, as that of the training part for what is held out."""
 
@@ -204,4 +206,6 @@ class ImageFolder(Dataset):
         size = self.shape[1], self.shape[2]
         too_small = [(printable(path.relative_to(self.folder)), own) for path, own in smaller(self.headers, size)]
         report_smaller(where, too_small, len(looked_at), len(files), size, strict=self.strict)
+        if self._split == TRAIN and not self.double:
+            report_cropped(where, self.headers, size)
         self._reported = True

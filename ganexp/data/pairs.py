@@ -16,7 +16,7 @@ from torch.utils.data import Dataset as MapStyle
 
 from ganexp.batch import Batch
 from ganexp.data.arrangement import top_of
-from ganexp.data.corrupt import report_skipped
+from ganexp.data.corrupt import NAMED, report_skipped
 from ganexp.data.dataset import Dataset, Range, Size, sides
 from ganexp.data.decoding import UnlikeError, fitted, middle_of, upright
 from ganexp.data.derived import Derived, HoldOut
@@ -52,7 +52,8 @@ class Pairs(Derived):
         range: Black and white in images of more than eight bits, as in `ImageFolder`: of targets, or of pictures of two halves.
         source_range: That of sources in a folder of their own.
         hold_out: As in `Derived`.
-        strict: Whether a pair that cannot be decoded, or is smaller than asked for, is refused; as in `ImageFolder`.
+        strict: Whether an image without a partner, and a pair that cannot be decoded or is smaller than asked for, is refused;
+            otherwise the first two are skipped and named.
     """
 
     @checked
@@ -81,6 +82,7 @@ class Pairs(Derived):
             if source_range:
                 raise ValueError("source_range should be left out where one picture holds both halves, of which range is")
             folders = [ImageFolder(path, image_size=(size[0], 2 * size[1]), range=range, strict=strict)]
+            folders[0].double = True
         elif path is None and sources is not None and targets is not None:
             folders = [
                 folder_at("sources", sources, small, strict, range=ordered(source_range, "source_range")),
@@ -149,15 +151,26 @@ class _Stacks(Dataset):
         if len(self.folders) == 1:
             self._report_single(self.folders[0])
             return {str(path): (path,) for path in files_of(self.folders[0])}
-        named = [_by_name(images) for images in self.folders]
-        for images, partners in zip(named, named[::-1], strict=True):
-            if lone := sorted(images.keys() - partners.keys()):
-                where = "targets" if images is named[0] else "sources"
-                raise OSError(
-                    f"{printable(images[lone[0]])} has no image of its name in {where}, as {len(lone):,} of the "
-                    f"{len(images):,} have not: call the images of a pair by one name, and remove those without a partner"
-                )
-        return {name: tuple(images[name] for images in named) for name in named[0]}
+        sources, targets = (_by_name(images) for images in self.folders)
+        lone = [
+            images[name]
+            for images, others in ((sources, targets), (targets, sources))
+            for name in sorted(images.keys() - others.keys())
+        ]
+        if lone:
+            self._report_lone(lone, len(sources.keys() & targets.keys()))
+        return {name: (source, targets[name]) for name, source in sources.items() if name in targets}
+
+    def _report_lone(self, lone: Sequence[Path], pairs: int) -> None:
+        """Warn of images without a partner, or refuse them where the set is strict, or where no image has one."""
+        names = ", ".join(printable(path) for path in lone[:NAMED])
+        more = f" and {len(lone) - NAMED:,} more" if len(lone) > NAMED else ""
+        have = "1 image has" if len(lone) == 1 else f"{len(lone):,} images have"
+        sentence = f"{have} no partner of the same name in the other folder, beside {pairs:,} pairs: {names}{more}"
+        if self.strict or not pairs:
+            remedy = ", or choose dataset.strict=false" if pairs else ""
+            raise OSError(f"{sentence}; call the images of a pair by one name, and remove those without a partner{remedy}")
+        log.warning("%s; left out.", sentence)
 
     def _report_single(self, folder: ImageFolder) -> None:
         """Warn of pictures whose proportions are not those of two images side by side."""

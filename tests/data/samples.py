@@ -21,10 +21,10 @@ def folder_of_images(path, n=5):
     return ImageFolder(str(path), image_size=8)
 
 
-def save(path, colour=0):
-    """Write an image of one colour, and the folders on its way."""
+def save(path, colour=0, size=(4, 4)):
+    """Write an image of one colour and of a size `(W, H)`, and the folders on its way."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    Image.new("L", (4, 4), colour).save(path)
+    Image.new("L", size, colour).save(path)
 
 
 def zipped(folder):

@@ -93,3 +93,24 @@ def test_a_name_need_not_be_text(tmp_path, caplog):
     with pytest.raises(OSError, match=r"gr\\udcfcn\.png cannot be decoded") as caught:
         load_cached(ImageFolder(os.fsdecode(folder), image_size=4), tmp_path / "cache")
     str(caught.value).encode()  # it can be written into a log
+
+
+@pytest.mark.parametrize(
+    ("size", "sentence"),
+    [
+        (
+            (80, 96),
+            "3 of 3 images looked at are cut to the proportions of 64×64, most of them from 80×96",
+        ),
+        ((300, 400), "[3,4] times a number"),
+        ((128, 128), None),
+        ((65, 64), None),
+    ],
+)
+def test_cropping_is_reported_with_the_size_that_keeps_images(tmp_path, caplog, size, sentence):
+    caplog.set_level("INFO")
+    for i in range(3):
+        save(tmp_path / f"{i}.png", i, size=size[::-1])
+    ImageFolder(str(tmp_path), image_size=64).load()
+    messages = [record.getMessage() for record in caplog.records]
+    assert messages == [] if sentence is None else sentence in messages[0]

@@ -212,17 +212,30 @@ def test_pairs_of_other_proportions_are_refused(tmp_path):
         of_folders(tmp_path).load()[0]
 
 
-def test_unequal_names_are_refused(tmp_path):
+def test_images_without_a_partner_are_left_out_and_named(tmp_path, caplog):
+    sources, targets = folders(tmp_path)
+    save(tmp_path / "sources" / "1a.png", noise(8, 8, 3))
+    save(tmp_path / "targets" / "lonely.png", noise(8, 8, 3))
+    with pytest.raises(OSError, match=r"^2 images .*1a\.png.*lonely\.png.*strict=false"):
+        of_folders(tmp_path, strict=True).load()
+    data = of_folders(tmp_path)
+    pairs = data.load()
+    (record,) = [record for record in caplog.records if record.levelname == "WARNING"]
+    assert all(word in record.getMessage() for word in ("1a.png", "lonely.png", "4 pairs"))
+    expected = np.concatenate([sources, targets], 3).transpose(0, 3, 1, 2)
+    np.testing.assert_array_equal(np.stack([pairs[i].numpy() for i in range(len(pairs))]), expected)
+
+
+def test_folders_without_a_pair_and_equal_names_are_refused(tmp_path):
     folders(tmp_path)
-    save(tmp_path / "sources" / "lonely.png", noise(8, 8, 3))
-    with pytest.raises(OSError, match=r"lonely\.png .*targets"):
-        of_folders(tmp_path).load()
-    (tmp_path / "sources" / "lonely.png").rename(tmp_path / "targets" / "lonely.png")
-    with pytest.raises(OSError, match=r"lonely\.png .*sources"):
-        load_cached(of_folders(tmp_path), tmp_path / "cache")
-    (tmp_path / "targets" / "lonely.png").rename(tmp_path / "targets" / "0.bmp")
-    with pytest.raises(OSError, match=r"0\.(bmp|png) and .*0\.(bmp|png)"):
+    (tmp_path / "targets" / "0.png").rename(tmp_path / "targets" / "1.bmp")
+    with pytest.raises(OSError, match=r"1\.(bmp|png) and .*1\.(bmp|png)"):
         of_folders(tmp_path).digest()
+    for path in [*(tmp_path / "targets").iterdir()]:
+        path.unlink()
+    save(tmp_path / "targets" / "other.png", noise(8, 8, 3))
+    with pytest.raises(OSError, match=r"^5 images .* 0 pairs"):
+        load_cached(of_folders(tmp_path), tmp_path / "cache")
 
 
 def test_what_names_no_pairs_is_refused(tmp_path):
