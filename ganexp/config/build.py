@@ -151,6 +151,7 @@ def trainer_of(
         step,
         reals,
         iterations=config.iterations,
+        minutes=config.minutes,
         callbacks=[
             Measures(config.log_every),
             Samples(config.sample_every, dataset.pictures),

@@ -45,6 +45,12 @@ class Checkpoint(NamedTuple):
         iteration = state["run"]["iteration"]
         if iteration > values["iterations"] or (iteration == values["iterations"] and ended):
             raise _finished(path, state, values)
+        trained = state["run"]["trained_s"] / 60
+        if values["minutes"] is not None and trained >= values["minutes"]:
+            raise UserError(
+                f"resume: {path} has been trained for its minutes={values['minutes']:g}: to train on, give more than "
+                f"{trained:.3g}, or minutes=null."
+            )
         if _rates(state):
             _move_end(path, state, values)
         if values["keep_best"]:

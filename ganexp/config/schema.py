@@ -165,6 +165,7 @@ class Config(Keys):
     g_batch: Annotated[int, Field(ge=1, le=2**20)] | None = key(None, choices="null or an integer from 1 to 1048576")
     accumulate: Annotated[int, Field(ge=1, le=2**20)]
     iterations: Interval = key(effect="records")
+    minutes: Annotated[float, Field(gt=0, le=10**6)] | None = key(None, choices="null or minutes above 0", effect="records")
     latent_dim: Annotated[int, Field(ge=1, le=2**20)]
     conditional: bool
     prior: Literal["normal", "uniform"]

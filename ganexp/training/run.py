@@ -56,6 +56,8 @@ class Callback:
 
     every: int
     """The interval in iterations; the last iteration is always observed, and 0 means never."""
+    when_stopped = False
+    """Whether it also observes the iteration at which a signal stops the run."""
 
     def begin(self, run: Run) -> None:
         """Prepare to observe; called when the run begins, and whenever it resumes from another iteration."""

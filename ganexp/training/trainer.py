@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from typing import Annotated, Any
 
 import torch
-from annotated_types import Ge
+from annotated_types import Ge, Gt
 
 from ganexp.gan import GAN
 from ganexp.logging import Ending, Logger, Picture, Row, Summary
@@ -38,6 +38,8 @@ class Trainer:
         reals: Real batches `(gan.batch_size, …)`, from an endless iterator, or from what can be iterated again, epoch by
             epoch, such as a DataLoader: see `Reals`. In several processes, this one's share of each.
         iterations: How many iterations `fit` runs.
+        minutes: After this time, which includes evaluations and what was trained before a resumption, one more iteration is
+            made: the last one, observed and saved as such. Schedules stay where they are.
         callbacks: What looks at the run; by default `Measures` every 50 iterations, `Samples` and `Diagnostics` every 500.
         loggers: Where rows go.
         checkpoints: Which states are kept; by default none.
@@ -52,6 +54,7 @@ class Trainer:
         reals: Iterable[Any],
         *,
         iterations: Annotated[int, Ge(1)],
+        minutes: Annotated[float, Gt(0)] | None = None,
         callbacks: Sequence[Callback] | None = None,
         loggers: Sequence[Logger] = (),
         checkpoints: Checkpoints | None = None,
@@ -59,7 +62,8 @@ class Trainer:
         stopping: Stopping | None = None,
     ) -> None:
         self.step = step
-        self.iterations = iterations
+        self.iterations = self.planned = iterations
+        self.minutes = minutes
         prior = self.gan.prior
         self.reals = Reals(
             reals,
@@ -115,11 +119,15 @@ class Trainer:
                 self.reals.ahead()  # whatever callbacks observe: a loader draws its seed from torch's global stream now
                 self.write({key: value for callback in self.callbacks for key, value in callback.before(self).items()})
             while self.iteration < self.iterations and not self.asked_to_stop():
+                if self.minutes and self.gan.processes.any_rank(self.trained_s >= 60 * self.minutes):
+                    self.iterations = self.iteration + 1
                 self.step(self.reals, keep_gradients=any(self.due(callback.every, ahead=1) for callback in self.callbacks))
                 self.iteration += 1
                 self.record(self.watch())
             if self.iteration < self.iterations:
                 self.checkpoints.write(self)
+                last = [callback for callback in self.callbacks if callback.when_stopped and not self.due(callback.every)]
+                self.write({key: value for callback in last if callback.every for key, value in callback(self).items()})
         except BaseException as error:
             self.finish("preempted" if isinstance(error, KeyboardInterrupt) else "failed")
             raise
@@ -233,7 +241,11 @@ class Trainer:
         """Close the loggers, the first one last, and return the summary with the paths that they add."""
         last = {key: value.path if isinstance(value, Picture) else value for key, value in self.last_row.items()}
         paths = {"checkpoint": str(self.checkpoints.last)} if self.checkpoints.last else {}
-        sentences = [collapse(self.last_row) if ending == "finished" else "", self.checkpoints.summary_note()]
+        sentences = [
+            self._time_note(),
+            collapse(self.last_row) if ending == "finished" else "",
+            self.checkpoints.summary_note(),
+        ]
         notes = [note for note in sentences if note]
         self._before_s, self._since = self.trained_s, None
         summary = Summary(state=ending, iteration=self.iteration, wall_s=self.trained_s, notes=notes, paths=paths, last=last)
@@ -242,3 +254,11 @@ class Trainer:
             for logger in self.loggers:
                 closing.callback(logger.close, summary)
         return summary
+
+    def _time_note(self) -> str:
+        """Return a sentence about a run that its time has ended; empty for others."""
+        if self.iterations == self.planned:
+            return ""
+        rates = ", ".join(f"{name.upper()} {rate:.3g}" for name, rate in self.step.schedule.rates().items())
+        schedule = f"; its schedule was not completed: learning rates {rates}" if rates else ""
+        return f"Ended by minutes={self.minutes:g} at iteration {self.iteration:,} of {self.planned:,}{schedule}."

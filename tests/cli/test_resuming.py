@@ -176,6 +176,16 @@ def test_lines_that_are_not_rows_are_dropped_and_counted(tmp_path, caplog):
     assert not list(tmp_path.rglob("*.unfinished"))
 
 
+def test_a_run_whose_minutes_are_over_needs_more_of_them(tmp_path):
+    summary = small_run(tmp_path, "iterations=2000", "minutes=0.001").fit()
+    assert summary["iteration"] < 2000
+    checkpoint = find_checkpoint(str(tmp_path))
+    with pytest.raises(UserError, match=r"minutes=0\.001.*minutes=null"):
+        small_run(tmp_path, "iterations=2000", "minutes=0.001", checkpoint=checkpoint)
+    more = f"iterations={summary['iteration'] + 2}"
+    assert small_run(tmp_path, more, "minutes=null", checkpoint=checkpoint).fit()["iteration"] == summary["iteration"] + 2
+
+
 def test_a_run_that_was_killed_before_its_end_was_written_is_finished(tmp_path):
     small_run(tmp_path, "iterations=20").fit()
     whole, kept = json.loads((tmp_path / "summary.json").read_text()), (tmp_path / "metrics.jsonl").read_bytes()

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+import ganexp.training.trainer
 from ganexp import build, strategies, wrappers
 from ganexp.data import Resident
 from ganexp.logging import FolderLogger
@@ -162,6 +163,35 @@ def test_a_failing_iteration_closes_the_books_as_failed_and_raises(tmp_path):
     assert logger.closed == ["failed"]
     summary = json.loads((tmp_path / "summary.json").read_text())
     assert (summary["state"], summary["iteration"]) == ("failed", 2)
+
+
+def test_after_its_minutes_a_run_makes_one_last_iteration_that_is_observed_and_saved(tmp_path, monkeypatch):
+    clock = iter(range(10**6))  # every look at the clock is a second later
+    monkeypatch.setattr(ganexp.training.trainer.time, "perf_counter", lambda: float(next(clock)))
+    logger = Rows()
+    made = trainer(log_every=1000, iterations=1000, loggers=[logger], folder=tmp_path, minutes=3)
+    summary = made.fit()
+    assert summary["state"] == "finished"
+    assert 3 < summary["iteration"] < 180
+    assert [row["progress/iteration"] for row in logger.rows] == [summary["iteration"]]
+    assert summary["notes"][0] == f"Ended by minutes=3 at iteration {summary['iteration']} of 1,000."
+    monkeypatch.undo()
+    by_iterations = trainer(log_every=1000, iterations=summary["iteration"])
+    by_iterations.fit()
+    torch.testing.assert_close(state(made.gan), state(by_iterations.gan), rtol=0, atol=0)
+    saved = torch.load(tmp_path / "checkpoints" / "last.pt", weights_only=True)
+    assert saved["run"]["iteration"] == summary["iteration"]
+
+
+def test_a_run_that_is_asked_to_stop_leaves_a_grid_of_its_last_samples(tmp_path, monkeypatch):
+    made = build(composed(*NARROW, "iterations=10", "sample_every=5", "batch_size=4"), tmp_path)
+    monkeypatch.setattr(made, "asked_to_stop", lambda: made.iteration == 7)
+    summary = made.fit()
+    assert (summary["state"], summary["iteration"]) == ("preempted", 7)
+    assert sorted(path.name for path in (tmp_path / "samples").glob("samples_*")) == [
+        f"samples_000000{i}.png" for i in (0, 5, 7)
+    ]
+    assert summary["paths"]["samples"].endswith("samples_0000007.png")
 
 
 class Slow(Checkpoints):

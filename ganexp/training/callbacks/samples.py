@@ -21,12 +21,15 @@ MOST_SOURCES = 32
 class Samples(Callback):
     """Draws samples, and an autoencoder's reconstructions, if there is a logger for them.
 
-    The first picture is of iteration 0, and comes with one of real images; pictures of points always show real ones too.
+    The first picture is of iteration 0, and comes with one of real images; pictures of points always show real ones too. A run
+    that is stopped by a signal ends with a picture as well.
 
     Args:
         every: The interval in iterations.
         pictures: What is shown of samples: `Dataset.pictures`.
     """
+
+    when_stopped = True
 
     def __init__(self, every: int = 500, pictures: Callable[[Tensor], Tensor] = lambda samples: samples) -> None:
         self.every, self.pictures = every, pictures
