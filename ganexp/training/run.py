@@ -27,6 +27,8 @@ class Run(Protocol):
     """The interface of a run between two iterations."""
 
     iteration: int
+    iterations: int
+    """The last iteration."""
     trained_s: float
     """Seconds of training, including those before a resumption."""
     step: Step

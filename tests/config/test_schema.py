@@ -46,7 +46,7 @@ def test_choices_are_those_that_the_type_takes():
 def test_what_a_key_changes():
     """Only what changes neither what is trained nor its rounding may be other when a run is resumed."""
     expected = {
-        "records": {"iterations", "log_every", "sample_every", "evaluate_every", "evaluation", "dynamics"}
+        "records": {"iterations", "minutes", "log_every", "sample_every", "evaluate_every", "evaluation", "dynamics"}
         | {"checkpoint_every", "keep_checkpoints", "keep_best", "measure"}
         | {"on_divergence", "resume", "trust", "data_root", "logger", "sweep"},
         "speed": {"cuda_graph", "threads", "feed", "workers"},

@@ -3,6 +3,7 @@
 import json
 import math
 import sys
+from types import SimpleNamespace
 from typing import ClassVar
 
 import numpy as np
@@ -265,3 +266,13 @@ def test_a_measure_from_elsewhere_is_measured_and_its_best_is_kept():
 def test_a_measure_from_elsewhere_that_cannot_be_had_is_refused(overrides, trust, said):
     with pytest.raises(UserError, match=said):
         check(composed(*overrides), trust=trust)
+
+
+def test_the_share_of_evaluations_is_foreseen_with_the_interval_that_makes_it_a_tenth(caplog):
+    caplog.set_level("INFO")
+    callback = Evaluation(500, None, samples=10_000)
+    callback._report_share(SimpleNamespace(trained_s=20.0), 10.0)  # ten seconds of training, and ten of evaluation
+    assert "10,000 samples takes 10 s, every 500 iterations: 50 % of the time: evaluate_every=4500" in caplog.text
+    caplog.clear()
+    callback._report_share(SimpleNamespace(trained_s=100.0), 10.0)
+    assert "10 % of the time." in caplog.text

@@ -1,6 +1,8 @@
 """Measures of a generator's samples against the real set."""
 
 import logging
+import math
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Literal
@@ -66,8 +68,12 @@ class Evaluation(Callback):
 
     def __call__(self, run: Run) -> Row:
         generator = run.step.average.generator if self.of == "average" else run.gan.generator
+        began = time.perf_counter()
         try:
-            return {**self.figures(generator, run.gan.prior)}
+            figures = self.figures(generator, run.gan.prior)
+            if run.iteration == self.every < run.iterations and self.processes.is_main:
+                self._report_share(run, time.perf_counter() - began)
+            return {**figures}
         except self.failures as error:
             reason = one_line(error)
             log.warning("No evaluation at iteration %d: %s.", run.iteration, reason)
@@ -88,6 +94,16 @@ class Evaluation(Callback):
             for _ in batches:  # it yields none here, but this process does its share
                 pass
             return {}
+
+    def _report_share(self, run: Run, evaluation_s: float) -> None:
+        """Report the share of a run's time that its evaluations take, as the first of them shows it."""
+        share = evaluation_s / run.trained_s  # of one interval, with the evaluation at its end
+        fitting = math.ceil(9 * evaluation_s / (run.trained_s - evaluation_s) * self.every)
+        remedy = f": evaluate_every={fitting} makes it a tenth, or choose fewer evaluation.samples" if share > 0.15 else ""
+        log.info(
+            "Evaluating %s samples takes %.3g s, every %s iterations: %.0f %% of the time%s.",
+            *(f"{self.samples:,}", evaluation_s, f"{self.every:,}", 100 * share, remedy),
+        )
 
     def first(self, generator: nn.Module, prior: Prior, n: int) -> Tensor:
         """Return the first samples that `figures` measures, at most `n`, as they are measured."""
