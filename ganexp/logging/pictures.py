@@ -17,8 +17,10 @@ if TYPE_CHECKING:
     from matplotlib.collections import PathCollection
 
 
-GAP, WIDER = 1, 8
-"""White pixels between images that belong together, and further ones between those that do not."""
+GAP, WIDER, PADDING = 1, 8, 2
+"""White pixels between images that belong together, further ones between those that do not, and those around each cell."""
+CAPTION = 14
+"""Height of a line of captions, in pixels."""
 
 
 MOST_ROWS = 16
@@ -37,7 +39,7 @@ def image_grid(images: Tensor, columns: int = 8) -> np.ndarray:
         images = torch.cat(images.chunk(2, 1), 3)
     if images.shape[1] not in (1, 3):
         images = images[:, :1]
-    return make_grid(to_pixels(images).cpu(), nrow=columns, padding=2, pad_value=255).permute(1, 2, 0).numpy()
+    return make_grid(to_pixels(images).cpu(), nrow=columns, padding=PADDING, pad_value=255).permute(1, 2, 0).numpy()
 
 
 def classes_in_rows(images: Tensor, classes: int) -> np.ndarray:
@@ -67,14 +69,33 @@ def beside_each_other(*images: Tensor) -> np.ndarray:
 
 
 def translations(source: Tensor, output: Tensor, target: Tensor | None = None, *, two_way: bool = False) -> np.ndarray:
-    """Lay out sources `(N, C, H, W)`, G's outputs, and targets if they are known, from left to right; as `beside_each_other`.
+    """Lay out sources `(N, C, H, W)`, G's outputs, and targets if they are known, under captions; as `beside_each_other`.
 
     With `two_way`, sources are stacks (a, b) and outputs are (F(b), G(a)): then the order is a, G(a), b, F(b).
     """
     if two_way:
         (a, b), (of_b, of_a) = source.chunk(2, 1), output.chunk(2, 1)
-        return beside_each_other(a, of_a, b, of_b)
-    return beside_each_other(source, output) if target is None else beside_each_other(source, output, target)
+        return _captioned(["a", "G(a)", "b", "F(b)"], a, of_a, b, of_b)
+    if target is None:
+        return _captioned(["source", "output"], source, output)
+    return _captioned(["source", "output", "target"], source, output, target)
+
+
+def _captioned(captions: Sequence[str], *images: Tensor) -> np.ndarray:
+    """Return images `beside_each_other` below a line that names them; without it where a name is wider than an image."""
+    from PIL import Image, ImageDraw, ImageFont
+
+    grid = beside_each_other(*images)
+    width = max(batch.shape[3] for batch in images)
+    font = ImageFont.load_default(10)
+    if any(font.getlength(caption) > width for caption in captions):
+        return grid
+    line = Image.new("RGB", (grid.shape[1], CAPTION), "white")
+    for group in range(min(len(images[0]), 4)):
+        left = PADDING + group * (len(images) * (width + GAP) - GAP + WIDER + PADDING)
+        for i, caption in enumerate(captions):
+            ImageDraw.Draw(line).text((left + i * (width + GAP) + width / 2, 1), caption, "black", font, anchor="ma")
+    return np.concatenate([np.asarray(line), grid])
 
 
 def beside_the_nearest(samples: Tensor, nearest: Tensor) -> np.ndarray:

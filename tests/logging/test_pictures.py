@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from matplotlib.artist import Artist
 
-from ganexp.logging.pictures import image_grid, scatter, side_by_side, translations
+from ganexp.logging.pictures import beside_each_other, image_grid, scatter, side_by_side, translations
 
 
 def test_grid_maps_the_unit_range_to_bytes_and_clamps_the_rest():
@@ -44,6 +44,17 @@ def test_both_directions_stand_beside_what_they_are_made_from():
     a, b, of_a, of_b = (torch.full((2, 1, 4, 4), level) for level in (-1.0, -0.5, 0.5, 1.0))
     drawn = translations(torch.cat([a, b], 1), torch.cat([of_b, of_a], 1), two_way=True)
     assert [drawn[4, 4 + 5 * i, 0] for i in range(4)] == [0, 191, 64, 255]
+
+
+def test_translations_have_captions_where_there_is_room_for_them():
+    source, output, target = (torch.full((2, 1, 32, 40), level) for level in (-1.0, 0.0, 1.0))
+    drawn, bare = translations(source, output, target), beside_each_other(source, output, target)
+    line = drawn[: len(drawn) - len(bare)]
+    np.testing.assert_array_equal(drawn[len(line) :], bare)
+    dark = [(line[:, left : left + 40] < 128).any() for start in (2, 134) for left in (start, start + 41, start + 82)]
+    assert dark == [True] * 6
+    narrow = [images[..., :8] for images in (source, output, target)]
+    np.testing.assert_array_equal(translations(*narrow), beside_each_other(*narrow))
 
 
 def test_scatter_draws_generated_points_where_they_are():
