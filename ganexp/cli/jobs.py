@@ -17,7 +17,7 @@ from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
 
 from ganexp.cli import process
-from ganexp.cli.composing import as_hydra_writes, doubts, values_of
+from ganexp.cli.composing import as_hydra_writes, as_written, doubts, values_of
 from ganexp.cli.ending import forecast, outcome
 from ganexp.cli.failures import log_failure, meaning, sentence
 from ganexp.cli.folders import point_latest_at, write_texts
@@ -61,7 +61,7 @@ def run_job(cfg: DictConfig) -> float | None:
 
 
 def _run_job(cfg: DictConfig, hydra: Any, messages: Log) -> float | None:
-    folder = short(Path(hydra.runtime.output_dir))
+    folder = short(Path(as_written(hydra.runtime, "output_dir")))
     overrides = [one for one in typed_overrides(hydra) if not one.startswith(("sweep.resume=", "trust="))]
     before = read_summary(folder)
     facts: dict[str, Any] = {"job": hydra.job.num, "overrides": overrides}

@@ -114,6 +114,14 @@ def refuse_device(device: str, others: str = "cpu") -> None:
         raise UserError(f"--device should be {others}, cuda or cuda:N, not {device}")
 
 
+def refuse_absent(device: str) -> None:
+    """Refuse a GPU that this machine does not have; this imports torch."""
+    import torch
+
+    if device != "cpu" and int(device[5:] or 0) >= torch.cuda.device_count():
+        raise UserError(f"there is no GPU for --device {device}")
+
+
 def refuse_unknown(option: str, names: Sequence[str], group: str) -> None:
     """Refuse names of which a group has no file."""
     known = option_files(group)

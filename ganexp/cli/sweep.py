@@ -185,8 +185,9 @@ def _begin(loader: Loader, cfg: DictConfig, line: Line, words: Sequence[str]) ->
     if line.said("hydra.sweep.dir") is None:
         folder = make_new(folder)
     lock_or_refuse(folder, "choose another hydra.sweep.dir, or wait")
+    recorded = tuple(without(words, "hydra.sweeper.storage"))  # the address of a database may hold a password
     try:
-        Sweep(tuple(words), differing, jobs, cfg.sweep.metric, tuple(line.options), direction).save(folder)
+        Sweep(recorded, differing, jobs, cfg.sweep.metric, tuple(line.options), direction).save(folder)
     except OSError as error:
         raise UserError(f"The sweep cannot be recorded ({error}): make room, or choose another hydra.sweep.dir.") from None
     if jobs:
@@ -220,7 +221,7 @@ def _run_jobs(loader: Loader, cfg: DictConfig, folder: Path) -> None:
 def _tell_jobs(loader: Loader, cfg: DictConfig, folder: Path, most: int) -> None:
     """Tell each job the sweep's folder and the number of parallel jobs: never more processes run than there are jobs."""
     cfg.hydra.sweep.dir = _literal(folder)
-    unwritten = dict.fromkeys(("output_subdir", "job_logging.root"))  # a job writes `.hydra` and its log itself
+    unwritten = dict.fromkeys(("output_subdir", "job_logging.handlers", "job_logging.root"))  # a job writes `.hydra` and its log itself
     told = {"sweep.dir": _literal(folder), **unwritten}
     if at_once := cfg.hydra.launcher.get("n_jobs"):
         at_once = at_once if at_once > 0 else max(1, (psutil.cpu_count() or 1) + 1 + at_once)

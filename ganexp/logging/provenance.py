@@ -24,11 +24,17 @@ def provenance(*plugins: str) -> dict[str, Any]:
     """
     return {
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
-        "command": " ".join([sys.argv[0], shlex.join(sys.argv[1:])]),
+        "command": " ".join([sys.argv[0], shlex.join(map(_without_password, sys.argv[1:]))]),
         "git": _git(),
         "hardware": _hardware(),
         "versions": {"python": platform.python_version(), **{name: _version(name) for name in (*PACKAGES, *plugins)}},
     }
+
+
+def _without_password(word: str) -> str:
+    """Return a word of the command line without the address of a database, which may hold a password."""
+    key = "hydra.sweeper.storage="
+    return f"{key}…" if word.startswith(key) else word
 
 
 def _git() -> dict[str, Any] | None:

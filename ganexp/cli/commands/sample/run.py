@@ -16,6 +16,7 @@ from ganexp.cli.commands.sample.held_out import translated
 from ganexp.cli.commands.sample.playing import ready
 from ganexp.cli.launching import joined
 from ganexp.cli.naming import short
+from ganexp.cli.shared_options import refuse_absent
 from ganexp.config.decoders import refuse_other_than_autoencoders, show_pictures
 from ganexp.config.evaluation import labels_of
 from ganexp.config.loading import load, load_discriminator, load_pair, set_of
@@ -37,8 +38,7 @@ def run(options: argparse.Namespace) -> Path:
     """Draw, film, compare, export or save, as the options say, and return where the result lies."""
     with joined() as processes:
         options.processes = processes
-        if options.device != "cpu" and int(options.device[5:] or 0) >= torch.cuda.device_count():
-            raise UserError(f"there is no GPU for --device {options.device}")
+        refuse_absent(options.device)
         if processes.count > 1 and options.task != "images":
             raise UserError("only --images is shared among several processes: start anything else without torchrun")
         if processes.count > 1 and ":" in options.device:

@@ -4,9 +4,9 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-import torch
 from tqdm import tqdm
 
+from ganexp.cli.shared_options import refuse_absent
 from ganexp.config.loading import load
 from ganexp.data.headers import is_double
 from ganexp.data.unscaled import Pictures
@@ -16,8 +16,7 @@ from ganexp.sampling.translating import translate
 
 def run(options: argparse.Namespace) -> Path:
     """Translate, and return the folder of the results."""
-    if options.device != "cpu" and int(options.device[5:] or 0) >= torch.cuda.device_count():
-        raise UserError(f"there is no GPU for --device {options.device}")
+    refuse_absent(options.device)
     trained = load(options.run, trust=options.trust, device=options.device, averaged=not options.plain_weights)
     if not trained.source_shape:
         raise UserError(f"{options.run} holds a generator of latents, and no translator: ganexp sample draws its samples")
