@@ -12,7 +12,6 @@ from PIL import Image
 
 from ganexp import build
 from ganexp.config.check import check
-from ganexp.config.moving import movables
 from ganexp.data import Dataset
 from ganexp.facts import UserError
 from ganexp.schedules import Coefficient
@@ -207,7 +206,7 @@ def test_the_numbers_of_r3gan_move_as_published():
     schedule = plan.parts.schedule
     coefficients = {
         key: Coefficient(None, one.start, one.move.to, type(schedule)(plan.config.iterations, final=0.0))
-        for key, one in movables(plan.choices).items()
+        for key, one in plan.moving.items()
     }
     for t in (0, 1, 1000, 20_000, 39_000, 39_062):
         seen = 512 * t

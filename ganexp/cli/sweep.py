@@ -221,7 +221,7 @@ def _run_jobs(loader: Loader, cfg: DictConfig, folder: Path) -> None:
 def _tell_jobs(loader: Loader, cfg: DictConfig, folder: Path, most: int) -> None:
     """Tell each job the sweep's folder and the number of parallel jobs: never more processes run than there are jobs."""
     cfg.hydra.sweep.dir = _literal(folder)
-    unwritten = dict.fromkeys(("output_subdir", "job_logging.handlers", "job_logging.root"))  # a job writes `.hydra` and its log itself
+    unwritten = dict.fromkeys(("output_subdir", "job_logging.handlers", "job_logging.root"))  # a job writes these files itself
     told = {"sweep.dir": _literal(folder), **unwritten}
     if at_once := cfg.hydra.launcher.get("n_jobs"):
         at_once = at_once if at_once > 0 else max(1, (psutil.cpu_count() or 1) + 1 + at_once)

@@ -1,8 +1,9 @@
 """Whether choices fit each other and this machine, before data are read or anything is written."""
 
-import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -11,12 +12,12 @@ from torch.overrides import TorchFunctionMode
 
 from ganexp.config import starting
 from ganexp.config.assemble import Parts, networks_of, parts_of, wrapped_strategies
-from ganexp.config.choices import Choices, chosen_by, name_of, said_of
+from ganexp.config.choices import Choices, as_user_error, chosen_by, name_of
 from ganexp.config.decoders import with_decoder
 from ganexp.config.dry_run import META, Demands, dry_iteration, refuse_too_large, try_networks, try_values
 from ganexp.config.evaluation import EvaluationPlan, plan_evaluation
 from ganexp.config.metrics import refuse_unknown_metric
-from ganexp.config.moving import Movable, at_the_end, movables, refuse_unmovable
+from ganexp.config.moving import Movable, at_the_end, movables
 from ganexp.config.parsing import parse
 from ganexp.config.perceiving import check_perceptual
 from ganexp.config.plain import plain
@@ -26,7 +27,7 @@ from ganexp.config.targets import Trust
 from ganexp.data import Dataset
 from ganexp.data.placement import free_memory
 from ganexp.distributed.processes import Processes
-from ganexp.facts import Facts, UserError
+from ganexp.facts import Facts, Misfit, UserError
 from ganexp.networks import contract
 from ganexp.networks.contract import declared
 from ganexp.printable import one_line
@@ -77,7 +78,7 @@ def check(
     processes: Processes | None = None,
     checkpoint: Checkpoint | None = None,
 ) -> Plan:
-    """Check a configuration without reading data, taking memory or writing anything.
+    """Check a configuration without reading data, taking memory or writing anything; refuse it with a `UserError`.
 
     One iteration of the real strategy runs on torch's meta device, where tensors have shapes but no memory, so that each
     part itself refuses what does not fit it.
@@ -88,65 +89,45 @@ def check(
         trust: Modules beside ganexp's whose code the configuration may run, or None for any.
         processes: Those that will train together.
         checkpoint: The checkpoint that will be resumed.
-
-    Raises:
-        UserError: The configuration has a mistake, two choices or the checkpoint do not fit, or it names code that is not
-            trusted.
     """
     values = plain(cfg)
-    config = config or parse(values)
+    config, processes = config or parse(values), processes or Processes()
     if checkpoint:
         checkpoint.refuse(values)
-    try:
-        return _plan(values, config, trust, processes or Processes(), checkpoint)
-    except UserError as error:
-        if isinstance(config.dataset.get("of"), dict):
-            raise _of_the_innermost(config.dataset, error) from error
-        raise
-
-
-def _of_the_innermost(dataset: Node, error: UserError) -> UserError:
-    """Return an error about `dataset.image_size` with the key where it lies in a data set that is made of another one.
-
-    A network knows what size of image it takes, and not how the data set is composed.
-    """
-    key, node = "dataset", dataset
-    while "image_size" not in node and isinstance(node.get("of"), dict):
-        key, node = f"{key}.of", node["of"]
-    return UserError(str(error).replace("dataset.image_size", f"{key}.image_size"))
-
-
-def _plan(values: dict[str, Any], config: Config, trust: Trust, processes: Processes, checkpoint: Checkpoint | None) -> Plan:
-    choices, machine = chosen_by(config, trust), Machine.resolved(config.device, config.precision)
-    facts = _facts(choices, machine, processes.count)
-    evaluation = plan_evaluation(choices.of("measure"), config, facts)
-    for key, metric in (("keep_best", config.keep_best), ("sweep.metric", config.sweep.metric)):
-        if metric is not None:
-            refuse_unknown_metric(key, metric, config, figures=evaluation.figures)
-    parts = parts_of(choices)
-    networks, unseen = _networks(choices, facts)
-    facts = _with_parts(choices, facts, parts, networks)
-    _ask(choices, facts, parts)
-    moving = movables(choices) if config.moving else {}
-    if moving:
-        refuse_unmovable(choices, parts, moving)
-    demands = None
-    if networks:
-        try:
-            demands = _dry_run(choices, machine, facts, parts, networks, resumed=checkpoint is not None)
-        except RuntimeError as error:
-            unseen = _meta_alone(choices, error)
-    if config.accumulate > 1 or parts.strategy.tries_discriminator:
-        try_values(choices, parts, facts)
+    with _naming_the_innermost(config.dataset) if isinstance(config.dataset.get("of"), dict) else nullcontext():
+        choices, machine = chosen_by(config, trust), Machine.resolved(config.device, config.precision)
+        if config.cuda_graph is True or config.compile or processes.count > 1:
+            _check_execution(config, machine, processes.count)
+        dataset = choices["dataset"].make()
+        if getattr(dataset, "decode", None):
+            with choices["dataset"].saying():
+                with_decoder(dataset, machine.device)
+        facts = facts_of(config, machine, processes.count, dataset)
+        choices["dataset"].ask(dataset.check, facts)
+        evaluation = plan_evaluation(choices.of("measure"), config, facts)
+        for key, metric in (("keep_best", config.keep_best), ("sweep.metric", config.sweep.metric)):
+            if metric is not None:
+                refuse_unknown_metric(key, metric, config, figures=evaluation.figures)
+        parts = parts_of(choices)
+        networks, unseen = _networks(choices, facts)
+        facts = _ask(choices, facts, parts, networks)
+        moving = movables(choices, parts) if config.moving else {}
+        demands = None
+        if networks:
+            try:
+                demands = _dry_run(choices, machine, facts, parts, networks, resumed=checkpoint is not None)
+            except RuntimeError as error:
+                unseen = _meta_alone(choices, error)
+        if config.accumulate > 1 or parts.strategy.tries_discriminator:
+            try_values(choices, parts, facts)
     warnings = [*evaluation.without_effect(), *facts.warnings]
     if unseen:
         warnings.append(f"The networks' shapes are not checked beforehand: {unseen}")
     if machine.precision == "bf16" and machine.emulates_bf16:
         warnings.append("precision=bf16 is emulated by this device, and slow.")
     if moving:
-        ended = at_the_end(values, moving)
         try:
-            _plan(ended, parse(ended), trust, processes, checkpoint)
+            check(at_the_end(values, moving), trust=trust, processes=processes)
         except UserError as error:
             raise UserError(f"moving: with its last values, the run would be refused: {error}") from None
     missing = evaluation.missing()
@@ -155,30 +136,70 @@ def _plan(values: dict[str, Any], config: Config, trust: Trust, processes: Proce
     )
 
 
-def _facts(choices: Choices, machine: Machine, processes: int) -> Facts:
-    """Return what is known of a run without its networks and parts: the data set is made, and asked whether it fits."""
-    config = choices.config
+@contextmanager
+def _naming_the_innermost(dataset: Node) -> Iterator[None]:
+    """Name `dataset.image_size` in errors by the key at which it lies in a data set that is made of another one.
+
+    A network knows what size of image it takes, and not how the data set is composed.
+    """
+    key, node = "dataset", dataset
+    while "image_size" not in node and isinstance(node.get("of"), dict):
+        key, node = f"{key}.of", node["of"]
+    try:
+        yield
+    except UserError as error:
+        raise UserError(str(error).replace("dataset.image_size", f"{key}.image_size")) from error
+
+
+def _check_execution(config: Config, machine: Machine, processes: int) -> None:
+    """Refuse CUDA graphs, compilation and several processes where they are not possible."""
     if config.cuda_graph is True and machine.device.type == "cpu":
         raise UserError(f"cuda_graph=true needs a GPU, but device={config.device} is not one: choose cuda_graph=auto.")
     if config.compile and config.term_gradients:
         raise UserError(
             "term_gradients=true takes more than one backward pass, which compiled networks cannot: choose compile=false."
         )
-    dataset = choices["dataset"].make()
-    if getattr(dataset, "decode", None):
-        with choices["dataset"].saying():
-            with_decoder(dataset, machine.device)
-    facts = facts_of(config, machine, processes, dataset)
-    choices["dataset"].ask(dataset.check, facts)
-    return facts
+    if processes > 1 and config.device.startswith("cuda:"):
+        raise UserError(f"device={config.device} is one GPU, and {processes} processes have one each: choose device=cuda.")
+    if processes > 1 and config.cuda_graph is True:
+        raise UserError(f"cuda_graph=true is for one process, and there are {processes}: choose cuda_graph=auto.")
+
+
+def facts_of(config: Config, machine: Machine, processes: int, dataset: Dataset) -> Facts:
+    """Return the facts of a run, except for those about its loss, strategy and networks."""
+    shape = dataset.shape
+    if not isinstance(shape, (tuple, list)) or not shape or not all(type(size) is int and size > 0 for size in shape):
+        raise UserError(
+            f"dataset._target_={config.dataset['_target_']} must have a shape, such as (3, 32, 32), and not {shape}."
+        )
+    try:
+        classes = dataset.classes if config.conditional else 0
+    except OSError as error:
+        raise UserError(f"dataset: {error}.") from error
+    return Facts(
+        **config.model_dump(include={"conditional", "flip", "batch_size", "pack", "iterations", "d_steps"}),
+        dataset=dataset,
+        shape=tuple(shape),
+        bounded=dataset.bounded,
+        classes=classes,
+        g_batch=config.g_batch or 0,
+        source_shape=tuple(dataset.source_shape),
+        paired=bool(dataset.source_shape) and dataset.paired,
+        processes=processes,
+        compiled=config.compile,
+        itemsize=machine.dtype.itemsize,
+        free_bytes=free_memory(machine.device),
+        against=config.evaluation.against,
+        keeps_best=config.keep_best is not None,
+    )
 
 
 def _networks(choices: Choices, facts: Facts) -> tuple[tuple[nn.Module, nn.Module] | None, str]:
     """Return both networks on the meta device; None and the reason if a network looks at values, which do not exist there."""
     config = choices.config
     for key in ("generator", "discriminator"):
-        choices[key].ask(functools.partial(contract.check_kind, choices[key].target), facts)
-    choices["generator"].ask(functools.partial(contract.check_generator, choices["generator"].target), facts)
+        choices[key].ask(partial(contract.check_kind, choices[key].target), facts)
+    choices["generator"].ask(partial(contract.check_generator, choices["generator"].target), facts)
     if facts.source_shape:
         _check_sources(config, facts)
     if facts.processes > 1 or config.pack > 1:
@@ -190,16 +211,44 @@ def _networks(choices: Choices, facts: Facts) -> tuple[tuple[nn.Module, nn.Modul
         return None, _meta_alone(choices, error)
 
 
-def _ask(choices: Choices, facts: Facts, parts: Parts) -> None:
-    """Ask each part whether it fits the run; it may add to the warnings."""
-    config = choices.config
+def _ask(choices: Choices, facts: Facts, parts: Parts, networks: tuple[nn.Module, nn.Module] | None) -> Facts:
+    """Ask each part whether it fits the run, and return the facts that it was told; it may add to their warnings.
+
+    Without networks, the facts hold what their classes declare.
+    """
+    discriminator = networks[1] if networks else None
+    of_g, of_d = map(declared, networks or (choices["generator"].target, choices["discriminator"].target))
+    facts = replace(
+        facts,
+        loss=parts.loss,
+        averages_weights=any(getattr(choices[f"optimizer.{side}"].target, "averages_weights", False) for side in "dg"),
+        constant_steps=parts.strategy.constant_steps,
+        scores=of_d.output,
+        further=None if discriminator is None else of_d.further,
+        maps=of_d.maps,
+        once={"generator": of_g.once, "discriminator": of_d.once},
+        terms=len(parts.terms),
+        terms_of_d=sum(term.reads_discriminator for term in parts.terms.values()),
+        terms_of_output=sum(not term.own for term in parts.terms.values()),
+        reads_source=bool(getattr(discriminator, "reads_source", False)),
+        features=of_d.features,
+        own_terms=of_g.own_terms,
+        last_layer=of_g.last_layer,
+        batch_norm=discriminator is not None and contract.has_batch_norm(discriminator),
+        styles=of_g.styles,
+        two_way=of_g.two_way,
+        augmented=not parts.augment.keeps_images,
+    )
     for key, part in parts.by_key.items():
         choices[key].ask(part.check, facts)
     if parts.terms:
         check_perceptual(choices, parts, facts)
-    if config.dynamics.every:
-        with said_of("dynamics", {"every"}):
-            Dynamics(**config.dynamics.model_dump()).check(facts)
+    if choices.config.dynamics.every:
+        try:
+            Dynamics(**choices.config.dynamics.model_dump()).check(facts)
+        except Misfit as misfit:
+            raise as_user_error(misfit, "dynamics", {"every"}) from None
+    return facts
 
 
 def _dry_run(
@@ -213,13 +262,11 @@ def _dry_run(
 ) -> Demands:
     """Run one iteration on the meta device, and return the operations that a sample takes.
 
-    Raises:
-        UserError: The networks do not fit each other or the samples, or two choices do not fit.
-        RuntimeError: Something looks at values.
+    It raises a `RuntimeError` if something looks at values.
     """
     config, (generator, discriminator) = choices.config, networks
     for key, network in zip(("generator", "discriminator"), networks, strict=True):
-        choices[key].ask(functools.partial(contract.check, network), facts)
+        choices[key].ask(partial(contract.check, network), facts)
     demands = try_networks(choices, facts, generator, discriminator)
     choices["average"].ask(choices["average"].make(generator, discriminator).check, facts)
     refuse_too_large(machine, networks)
@@ -250,69 +297,6 @@ def _meta_alone(choices: Choices, error: RuntimeError) -> str:
     return reason
 
 
-def facts_of(config: Config, machine: Machine, processes: int, dataset: Dataset) -> Facts:
-    """Return the facts of a run, except for those about its loss, strategy and networks."""
-    shape = dataset.shape
-    if not isinstance(shape, (tuple, list)) or not shape or not all(type(size) is int and size > 0 for size in shape):
-        raise UserError(
-            f"dataset._target_={config.dataset['_target_']} must have a shape, such as (3, 32, 32), and not {shape}."
-        )
-    try:
-        classes = dataset.classes if config.conditional else 0
-    except OSError as error:
-        raise UserError(f"dataset: {error}.") from error
-    return Facts(
-        dataset=dataset,
-        shape=tuple(shape),
-        bounded=dataset.bounded,
-        conditional=config.conditional,
-        classes=classes,
-        flip=config.flip,
-        batch_size=config.batch_size,
-        g_batch=config.g_batch or 0,
-        source_shape=tuple(dataset.source_shape),
-        paired=bool(dataset.source_shape) and dataset.paired,
-        pack=config.pack,
-        iterations=config.iterations,
-        d_steps=config.d_steps,
-        processes=processes,
-        compiled=config.compile,
-        itemsize=machine.dtype.itemsize,
-        free_bytes=free_memory(machine.device),
-        against=config.evaluation.against,
-        keeps_best=config.keep_best is not None,
-    )
-
-
-def _with_parts(choices: Choices, facts: Facts, parts: Parts, networks: tuple[nn.Module, nn.Module] | None) -> Facts:
-    """Add the facts about the loss, the strategy and the networks; without networks, what their classes declare."""
-    discriminator = networks[1] if networks else None
-    declared_g, declared_d = (
-        declared(one) for one in networks or (choices["generator"].target, choices["discriminator"].target)
-    )
-    return replace(
-        facts,
-        loss=parts.loss,
-        averages_weights=any(getattr(choices[f"optimizer.{one}"].target, "averages_weights", False) for one in "dg"),
-        constant_steps=parts.strategy.constant_steps,
-        scores=declared_d.output,
-        further=None if discriminator is None else declared_d.further,
-        maps=declared_d.maps,
-        once={"generator": declared_g.once, "discriminator": declared_d.once},
-        terms=len(parts.terms),
-        terms_of_d=sum(term.reads_discriminator for term in parts.terms.values()),
-        terms_of_output=sum(not term.own for term in parts.terms.values()),
-        reads_source=bool(getattr(discriminator, "reads_source", False)),
-        features=declared_d.features,
-        own_terms=declared_g.own_terms,
-        last_layer=declared_g.last_layer,
-        batch_norm=discriminator is not None and contract.has_batch_norm(discriminator),
-        styles=declared_g.styles,
-        two_way=declared_g.two_way,
-        augmented=not parts.augment.keeps_images,
-    )
-
-
 def check_loggers(plan: Plan) -> list[str]:
     """Ask the loggers whether they could begin, and return their warnings; a run without a folder need not ask."""
     facts = replace(plan.facts, warnings=[])
@@ -331,7 +315,7 @@ def _check_sources(config: Config, facts: Facts) -> None:
 
 
 def _check_shares(config: Config, processes: int) -> None:
-    """Refuse batches that packs and processes cannot share, and options that exclude packs or several processes."""
+    """Refuse batches that packs and processes cannot share, and labels for packs."""
     whole = processes * config.pack
     for name, size in {"batch_size": config.batch_size, "g_batch": config.g_batch or whole}.items():
         if size % whole:
@@ -345,7 +329,3 @@ def _check_shares(config: Config, processes: int) -> None:
         raise UserError(
             f"conditional=true needs a label for each score, and D scores packs of pack={config.pack}: choose pack=1."
         )
-    if processes > 1 and config.device.startswith("cuda:"):
-        raise UserError(f"device={config.device} is one GPU, and {processes} processes have one each: choose device=cuda.")
-    if processes > 1 and config.cuda_graph is True:
-        raise UserError(f"cuda_graph=true is for one process, and there are {processes}: choose cuda_graph=auto.")

@@ -3,7 +3,7 @@
 import inspect
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, get_origin, get_type_hints
@@ -94,9 +94,13 @@ class Choice:
             check(facts)
         facts.warnings[before:] = [f"{self.called} {said}." for said in facts.warnings[before:]]
 
-    def saying(self) -> AbstractContextManager[None]:
+    @contextmanager
+    def saying(self) -> Iterator[None]:
         """Raise a `Misfit` of the block as a `UserError` in the command line's words."""
-        return said_of(self.called, self.takes)
+        try:
+            yield
+        except Misfit as misfit:
+            raise as_user_error(misfit, self.called, self.takes) from None
 
 
 @dataclass(frozen=True)
@@ -198,17 +202,13 @@ def settings_of(node: Node, key: str = "") -> dict[str, Any]:
     return {name: value for name, value in node.items() if name not in own}
 
 
-@contextmanager
-def said_of(called: str, settings: Collection[str]) -> Iterator[None]:
-    """Raise a part's `Misfit` in the command line's words: as `called`, with the names of its settings below its key."""
-    try:
-        yield
-    except Misfit as misfit:
-        key = called.partition("=")[0]
-        named = {f"{key}.{name}" if name in settings else name: value for name, value in misfit.remedy.items()}
-        named |= REMEDIES.get(misfit.lack, {})
-        remedy = " or ".join(f"{name}={shown(value)}" for name, value in named.items())
-        raise UserError(f"{called} {misfit.reason}{f': choose {remedy}' if remedy else ''}.") from None
+def as_user_error(misfit: Misfit, called: str, settings: Collection[str]) -> UserError:
+    """Return the sentence for a part's `Misfit`: about what is `called`, with the names of its settings below its key."""
+    key = called.partition("=")[0]
+    named = {f"{key}.{name}" if name in settings else name: value for name, value in misfit.remedy.items()}
+    named |= REMEDIES.get(misfit.lack, {})
+    remedy = " or ".join(f"{name}={shown(value)}" for name, value in named.items())
+    return UserError(f"{called} {misfit.reason}{f': choose {remedy}' if remedy else ''}.")
 
 
 def _names_targets(value: Any) -> bool:

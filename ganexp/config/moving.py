@@ -55,34 +55,35 @@ class Movable:
     move: Move
 
 
-def movables(choices: Choices) -> dict[str, Movable]:
-    """Return the numbers that move, by their keys."""
-    return {key: _movable(choices, key, _move(key, said)) for key, said in _flat(choices.config.moving or {})}
+def movables(choices: Choices, parts: Parts) -> dict[str, Movable]:
+    """Return the numbers that move, by their keys.
+
+    Settings that their part declares fixed or does not keep are refused, and curves that do not fit the run.
+    """
+    moving = {}
+    for key, value in _flat(choices.config.moving or {}):
+        number = moving[key] = _movable(choices, key, _move(key, value))
+        _along(key, number.move, choices.config.iterations)
+        kind = choices["optimizer.g" if number.group == "optimizer" else number.group].target
+        part: Any = parts.by_key.get(number.group, kind)  # optimisers and the average are made with the networks
+        fixed = getattr(part, "fixed", {})
+        if number.name in fixed:
+            raise UserError(f"moving.{key} cannot move: {number.name} {fixed[number.name]}.")
+        if part is not kind and number.name not in vars(part):
+            raise UserError(f"moving.{key} cannot move: {type(part).__name__} does not keep {number.name} as an attribute.")
+    return moving
 
 
 def at_the_end(values: Mapping[str, Any], moving: Mapping[str, Movable]) -> dict[str, Any]:
-    """Return a configuration in which every number that moves has its final value."""
-    ended: dict[str, Any] = copy.deepcopy({**values, "moving": None})
-    for one in moving.values():
-        for node in _nodes(ended, one.group):
-            if one.index is None:
-                node[one.name] = one.move.to
+    """Return a configuration in which every number that moves has its final value; `init_from` has been checked before."""
+    ended: dict[str, Any] = copy.deepcopy({**values, "moving": None, "init_from": None})
+    for number in moving.values():
+        for node in _nodes(ended, number.group):
+            if number.index is None:
+                node[number.name] = number.move.to
             else:
-                node[one.name][one.index] = one.move.to
+                node[number.name][number.index] = number.move.to
     return ended
-
-
-def refuse_unmovable(choices: Choices, parts: Parts, moving: Mapping[str, Movable]) -> None:
-    """Refuse settings that their part declares fixed or does not keep, and curves that do not fit the run."""
-    for key, one in moving.items():
-        _along(key, one.move, choices.config.iterations)
-        made: Any = choices["optimizer.g" if one.group == "optimizer" else one.group].target
-        part: Any = parts.by_key.get(one.group, made)  # optimisers and the average are made with the networks
-        fixed = getattr(part, "fixed", {})
-        if one.name in fixed:
-            raise UserError(f"moving.{key} cannot move: {one.name} {fixed[one.name]}.")
-        if part is not made and one.name not in vars(part):
-            raise UserError(f"moving.{key} cannot move: {type(part).__name__} does not keep {one.name} as an attribute.")
 
 
 def with_coefficients(moving: Mapping[str, Movable], iterations: int, parts: Parts, average: Average, gan: GAN) -> Schedule:

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from ganexp import build
+from ganexp.config.assemble import parts_of
 from ganexp.config.check import check
 from ganexp.config.choices import chosen_by
 from ganexp.config.moving import movables
@@ -64,7 +65,8 @@ def ends(cfg, ends_at, *, moving):
     """Train, with numbers that move or are written by hand; return weights, averages and buffers."""
     cfg = copy.deepcopy(cfg)
     cfg.iterations, cfg.precision, cfg.moving = N, "fp64", ends_at
-    starts = {key: one.start for key, one in movables(chosen_by(parse(plain(cfg)))).items()}
+    choices = chosen_by(parse(plain(cfg)))
+    starts = {key: one.start for key, one in movables(choices, parts_of(choices)).items()}
     cfg.moving = ends_at if moving else starts  # which stay, and so are in tensors where those that move are
     trainer = build(cfg)
     for t in range(N):
