@@ -69,6 +69,10 @@ class NetworkPass(Event):
             is one score per sample or place, and the gradient.
         is_loss: Whether its inputs were fakes and as many other samples, and its outputs single numbers.
         by_input: Gradients with respect to its first input, each with the number of the backward pass that computed it.
+        low, high: The least and the largest value of its first input.
+        ends: The function that its first output with a gradient ends in: `sigmoid`, `softmax` or `tanh`; empty for others.
+        logits: The line of a loss that takes for logits what ends in a sigmoid or softmax.
+        alone: Why its gradients are those of this process alone though other networks' are averaged; empty if they are not.
     """
 
     number: int
@@ -93,6 +97,11 @@ class NetworkPass(Event):
     is_loss: bool = False
     outputs: set[int] = field(default_factory=set)
     by_input: list[tuple[int, Tensor]] = field(default_factory=list)
+    low: float = 0.0
+    high: float = 0.0
+    ends: str = ""
+    logits: str = ""
+    alone: str = ""
     ms: float = 0.0
     operations: int = 0
 
@@ -108,6 +117,7 @@ class Gradient(Event):
         seeded: Numbers of the gradients that it started from, as in a backward pass in two halves.
         wrote: The players whose parameters got a gradient.
         best: Numbers of the passes by whose scores samples were chosen, as in top-k.
+        dead: Numbers of the terms without a gradient in the loss.
         kept: Whether the graph was kept.
         second: Whether the gradient can be differentiated again.
         functional: Whether it was returned rather than accumulated in `.grad`.
@@ -121,6 +131,7 @@ class Gradient(Event):
     seeded: frozenset[int] = frozenset()
     wrote: set[int] = field(default_factory=set)
     best: frozenset[int] = frozenset()
+    dead: frozenset[int] = frozenset()
     kept: bool = False
     second: bool = False
     functional: bool = False
@@ -140,6 +151,8 @@ class OptimizerStep(Event):
         empty: Whether no parameter had a gradient.
         zero: Whether all gradients were 0.
         finite: Whether all gradients were finite.
+        ascends: Whether it moves up along the gradients of backward passes: by `maximize=True`, or negated by hand.
+        put_back: The write by which the weights are those before an earlier step, if the optimiser's state is not.
     """
 
     player: Player
@@ -147,6 +160,8 @@ class OptimizerStep(Event):
     empty: bool
     zero: bool
     finite: bool
+    ascends: bool = False
+    put_back: "Write | None" = None
     ms: float = 0.0
 
 
@@ -170,3 +185,30 @@ class AverageWrite(Event):
 @dataclass(eq=False)
 class Wait(Event):
     """The host waited for a value: `.item()`, `.cpu()`, `float(…)`."""
+
+
+@dataclass(eq=False)
+class DeadTerm(Event):
+    """A term without a gradient was added to a loss: `number` in the whole loop, from these passes."""
+
+    number: int
+    of: frozenset[int]
+
+
+@dataclass(eq=False)
+class Unowned(Event):
+    """A network got a gradient at `loss`, and no optimiser has its parameters, whose first values are in `values`."""
+
+    network: nn.Module
+    loss: str
+    values: list[Tensor]
+
+    @property
+    def stays(self) -> bool:
+        """Whether its parameters are still as they were."""
+        return all(bool((sample(p) == old).all()) for p, old in zip(self.network.parameters(), self.values, strict=True))
+
+
+def sample(tensor: Tensor) -> Tensor:
+    """Return a copy of the first values of a tensor, which tell whether it has changed."""
+    return tensor.detach().flatten()[:16].clone()

@@ -1,14 +1,14 @@
 """Finds the faults of a loop: each has the line of the user's file, its effect on the training, and the remedy."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
 import torch
 from torch import nn
 
-from ganexp.watching.events import Gradient, NetworkPass
+from ganexp.watching.events import DeadTerm, Gradient, NetworkPass, OptimizerStep, Player, Unowned, Write
 from ganexp.watching.trace import Trace, Update
 
 
@@ -32,24 +32,92 @@ class Fault:
         return f"{self.place}: {self.effect}; {self.remedy}"
 
 
+KINDS = {
+    "freed": "backward passes that torch refuses",
+    "in_place": "weights changed before a backward pass",
+    "no_graph": "losses that depend on nothing",
+    "frozen": "a frozen D",
+    "eval": "D in eval mode",
+    "other_loss": "the other player's gradients",
+    "accumulated": "gradients of both losses in both players",
+    "same_loss": "one loss for both players",
+    "stale": "gradients that are not cleared",
+    "stray_step": "further steps without a loss of their own",
+    "no_gradient": "steps without a gradient",
+    "zero_gradient": "gradients that are 0",
+    "no_grad": "fakes under no_grad",
+    "detached_scores": "scores of detached fakes in G's loss",
+    "dead_term": "terms of G's loss without a gradient",
+    "not_finite": "NaN and infinity",
+    "never_moves": "a player that makes no step",
+    "no_optimizer": "networks that no optimiser has",
+    "in_none": "parameters in no optimiser",
+    "in_both": "parameters in both optimisers",
+    "same_latents": "latents that repeat",
+    "put_back": "weights put back without the optimiser's state",
+    "fake_unseen": "a D without fakes",
+    "real_unseen": "a D without real samples",
+    "others_samples": "a D with the samples of another",
+    "same_way": "signs of the losses",
+    "wrong_sign": "signs of single terms",
+    "logits": "a sigmoid under a loss on logits",
+    "range": "the ranges of real samples and fakes",
+    "detached_penalty": "penalties without create_graph",
+    "mixed_batch_norm": "batch norm over real samples and fakes",
+    "mixtures": "batch norm over many mixtures",
+    "not_averaged": "gradients averaged over processes",
+}
+"""What each kind of fault is about."""
+
+LONG = 20
+"""Steps of others, after which a player without a loss is not only waiting for its turn."""
+
+LATER = ("stale", "same_latents", "put_back")
+"""Kinds that show only where an iteration follows another."""
+
+
+def not_looked_at(trace: Trace, *, processes: int) -> dict[str, str]:
+    """Return the kinds of faults that could not show in what was watched, each with the reason."""
+    reasons = dict.fromkeys(LATER, "this needs two iterations") if len(trace.iterations()) < 2 else {}
+    d_passes = [p for p in trace.passes.values() if p.player.role == "D"]
+    if not any(score is not None for p in d_passes for _, _, score, _ in p.scores):
+        reasons |= dict.fromkeys(
+            ("same_way", "wrong_sign", "real_unseen"), "D has no scores with gradients, one per sample or place"
+        )
+    if not any(p.ends in ("tanh", "sigmoid") for p in trace.passes.values() if p.player.role == "G"):
+        reasons["range"] = "G ends neither in tanh nor in a sigmoid"
+    if not any(p.batch_norm for p in d_passes):
+        reasons |= dict.fromkeys(("mixed_batch_norm", "mixtures"), "D has no batch norm")
+    if processes == 1:
+        reasons["not_averaged"] = "there is one process"
+    return reasons
+
+
 def faults(trace: Trace) -> list[Fault]:
     """Return the faults of a loop, each once, ordered by kind and then by their first occurrence."""
-    updates = [trace.update(step) for step in trace.steps]
-    updates_of_both = [update for update in updates if update.role in ("G", "D")]
-    all_faults = [
-        *_failed(trace),
-        *_along_the_other(trace, updates_of_both),
-        *_without_gradient(trace, updates_of_both),
-        *_used_again(trace),
-    ]
+    updates = [update for step in trace.steps if (update := trace.update(step)).role in ("G", "D")]
+    all_faults = [*_failed(trace)]
+    stray = _stray(trace, updates)
+    for step in stray:
+        effect = (
+            f"{step.player.role} makes a further step here, along gradients that have had theirs, without a loss of its own"
+        )
+        all_faults.append(Fault("stray_step", step.place, effect, "remove this step"))
+    updates = [update for update in updates if update.step not in stray]
     all_faults += [
+        *_along_the_other(trace, updates),
+        *_without_gradient(trace, updates),
+        *_used_again([step for step in trace.steps if step not in stray], trace),
+        *_dead_terms(trace, updates),
         *_not_finite(trace),
-        *_latents(trace, updates_of_both),
-        *_modes(trace, updates_of_both),
-        *_mixed(trace, updates_of_both),
+        *_latents(trace, updates),
+        *_put_back(trace),
+        *_modes(trace, updates),
+        *_mixed(trace, updates),
         *_penalties(trace),
     ]
-    all_faults += [*_same_way(trace, updates_of_both), *_unseen(trace, updates_of_both), *_ownership(trace)]
+    all_faults += [*_directions(trace, updates), *_unseen(trace, updates), *_others_samples(trace, updates)]
+    all_faults += [*_logits(trace), *_ranges(trace, updates), *_ownership(trace), *_never_moves(trace), *_not_averaged(updates)]
     return [*{(fault.kind, fault.place): fault for fault in reversed(all_faults)}.values()][::-1]
 
 
@@ -88,6 +156,37 @@ def _frozen(d_pass: NetworkPass) -> Fault:
     return Fault("frozen", d_pass.place, effect, "call D.requires_grad_(True) before D's step")
 
 
+def _stray(trace: Trace, updates: Sequence[Update]) -> list[OptimizerStep]:
+    """Return steps whose gradients are those of other steps, by players that have losses of their own at other steps."""
+    fresh = _fresh(trace)
+    written = {event.player for event in trace.events if isinstance(event, Write)}  # a look ahead may use gradients twice
+    before: dict[Player, set[int]] = {}
+    without_own, with_own = list[Update](), set[Player]()
+    for update in updates:
+        player = update.step.player
+        earlier = before.setdefault(player, set())
+        others = {n for other in updates if other.role != update.role for n in fresh[other.step]}
+        if fresh[update.step] - earlier - others:
+            with_own.add(player)
+        elif update.step.along and player not in written and not _reversed(trace, update):
+            without_own.append(update)
+        earlier |= fresh[update.step]
+    return [update.step for update in without_own if update.step.player in with_own]
+
+
+def _fresh(trace: Trace) -> dict[OptimizerStep, frozenset[int]]:
+    """Return the gradients of each step that were computed since the steps before, or since the first of them in a row."""
+    fresh: dict[OptimizerStep, frozenset[int]] = {}
+    numbers, stepped = set[int](), False
+    for event in trace.events:
+        if isinstance(event, Gradient):
+            numbers = {event.number} if stepped else numbers | {event.number}
+            stepped = False
+        elif isinstance(event, OptimizerStep):
+            fresh[event], stepped = event.along & numbers, True
+    return fresh
+
+
 def _along_the_other(trace: Trace, updates: Sequence[Update]) -> Iterator[Fault]:
     along = {role: {n for update in updates if update.role == role for n in update.step.along} for role in "DG"}
     if any(g.functional and g.second and trace.by_weights(g) for g in trace.gradients.values()):
@@ -102,6 +201,8 @@ def _along_the_other(trace: Trace, updates: Sequence[Update]) -> Iterator[Fault]
             wrote = f"whose backward pass at {source.place} left gradients in {update.role}'s .grad"
             effect = f"{update.role}'s step also follows the gradient of {other}'s loss, {wrote}"
             remedy = f"call optimizer_{update.role}.zero_grad() just before the backward pass of {update.role}'s own loss"
+            if len(own) > 1:  # clearing between them would lose the first
+                remedy = f"keep that pass out of {update.role}, by loss.backward(inputs=[*{other}.parameters()]) or by freezing"
             yield Fault("other_loss", update.step.place, effect, remedy)
         elif len(foreign) > 1 and any(u.role == other and u.step.along == update.step.along for u in updates):
             effect = "both players move along the sum of both losses, as both backward passes write into both networks"
@@ -110,7 +211,8 @@ def _along_the_other(trace: Trace, updates: Sequence[Update]) -> Iterator[Fault]
         elif len(foreign) == 1 and update.role == "G" and update.fake and not _reversed(trace, update):
             effect = "both players descend the same loss, so that they do not play against each other"
             remedy = "give each its own loss, or put a gradient reversal between G and D"
-            if any(u.role == other and u.step.along == update.step.along for u in updates):
+            ascends = update.step.ascends
+            if any(u.role == other and u.step.along == update.step.along and u.step.ascends is ascends for u in updates):
                 yield Fault("same_loss", update.step.place, effect, remedy)
 
 
@@ -134,6 +236,8 @@ def _without_gradient(trace: Trace, updates: Sequence[Update]) -> Iterator[Fault
         remedy = (
             f"check that a loss reaches {role}'s parameters, and that zero_grad(), backward() and step() come in this order"
         )
+        if any(u.step.along and u.step.place != update.step.place for u in updates if u.step.player is update.step.player):
+            remedy = "remove this step, or form a loss before it"
         if role == "G" and generations and not any(p.graph for p in generations):
             kind, effect = "no_grad", f"{effect}: its fakes were made under no_grad, at {generations[-1].place}"
             remedy = "generate outside no_grad for G's step"
@@ -146,16 +250,42 @@ def _without_gradient(trace: Trace, updates: Sequence[Update]) -> Iterator[Fault
         yield Fault(kind, update.step.place, effect, remedy)
 
 
-def _used_again(trace: Trace) -> Iterator[Fault]:
+def _used_again(steps: Sequence[OptimizerStep], trace: Trace) -> Iterator[Fault]:
     used: dict[object, set[int]] = {}
-    for step in trace.steps:
+    for step in steps:
         before = used.setdefault(step.player, set())
-        fresh = {n for n in step.along if not trace.gradients[n].functional} - before
-        repeated = {n for n in step.along & before if not trace.gradients[n].functional}
-        if repeated and fresh:
+        along = {n for n in step.along if not trace.gradients[n].functional}
+        if along & before and along - before:
             effect = f"{step.player.role}'s step uses a gradient of an earlier step again, as it was not cleared"
-            yield Fault("stale", step.place, effect, "call zero_grad() of its optimiser before its backward pass")
+            which = "the first of its backward passes" if len(trace.own(step)) > 1 else "its backward pass"
+            yield Fault("stale", step.place, effect, f"call zero_grad() of its optimiser before {which}")
         before |= step.along
+
+
+def _dead_terms(trace: Trace, updates: Sequence[Update]) -> Iterator[Fault]:
+    terms = {event.number: event for event in trace.events if isinstance(event, DeadTerm)}
+    for update in (update for update in updates if update.role == "G"):
+        began = max((trace.position[s] for s in _steps_before(trace, update.step)), default=0)
+        for term in (terms[n] for gradient in update.gradients for n in gradient.dead):
+            own = [trace.passes[n] for n in term.of if trace.passes[n].player is update.step.player]
+            if any(trace.position[p] > began for p in own):  # a mean of earlier values is a constant on purpose
+                effect = "a term of G's loss has no gradient, as it was computed under no_grad or from detached samples"
+                yield Fault("dead_term", term.place, effect, "compute it from G's output, outside no_grad and without detach()")
+
+
+def _steps_before(trace: Trace, step: OptimizerStep) -> list[OptimizerStep]:
+    return [s for s in trace.steps if s.player is step.player and trace.position[s] < trace.position[step]]
+
+
+def _put_back(trace: Trace) -> Iterator[Fault]:
+    """Find players that go on from weights of before with momenta of later; a look ahead uses its gradients after it."""
+    for step in trace.steps:
+        back = step.put_back
+        if back and step.along and all(trace.position[trace.gradients[n]] > trace.position[back] for n in step.along):
+            role = step.player.role
+            effect = f"{role}'s weights are put back to earlier ones here, and the momenta of {role}'s optimiser are not"
+            remedy = f"put optimizer_{role}.state_dict() back with them, from a deep copy of the same time"
+            yield Fault("put_back", back.place, effect, remedy)
 
 
 def _not_finite(trace: Trace) -> Iterator[Fault]:
@@ -236,31 +366,47 @@ def _penalties(trace: Trace) -> Iterator[Fault]:
             yield Fault("detached_penalty", gradient.place, effect, "add create_graph=True to torch.autograd.grad")
 
 
-def _same_way(trace: Trace, updates: Sequence[Update]) -> Iterator[Fault]:
+def _directions(trace: Trace, updates: Sequence[Update]) -> Iterator[Fault]:
     """Find losses of D and G that push the scores in the same direction and towards the same target.
 
     The direction alone is no fault: with the targets -1, 1 and 0 (Mao et al. 2017, LSGAN, equation 9), both losses push down
-    the scores of fakes that lie above 0.
+    the scores of fakes that lie above 0. Fakes are of one kind if they come through the same networks.
     """
     of_d, of_g = ([update for update in updates if update.role == role] for role in "DG")
     by_d = {n for update in of_d for n in _numbers(update)}
     alike: dict[nn.Module, list[bool]] = {}  # a classification of both, beside the score, pushes both alike
     for network, output in dict.fromkeys((p.network, n) for update in of_d for p in update.fake for _, n, *_ in p.scores):
-        real, fake = (
-            _Pull.of([(p, _numbers(update)) for update in of_d for p in passes(update) if p.network is network], output)
-            for passes in (lambda update: update.real, lambda update: update.fake)
-        )
+
+        def pull(of: Sequence[Update], which: Callable[[NetworkPass], bool], without: set[int]) -> _Pull | None:
+            passes = ((p, update) for update in of for p in update.real + update.fake if p.network is network)  # noqa: B023
+            return _Pull.of([(p, _numbers(u) - without, u.step.ascends) for p, u in passes if which(p)], output)  # noqa: B023
+
+        real, fake = pull(of_d, lambda p: not trace.is_fake(p), set()), pull(of_d, trace.is_fake, set())
         same = real is not None and fake is not None and real.up is fake.up and abs(real.beyond(fake)) < 1
         alike.setdefault(network, []).append(same)
-        wanted = _Pull.of(
-            [(p, _numbers(update) - by_d) for update in of_g for p in update.fake if p.network is network], output
-        )
-        if real is None or fake is None:
+        helps: dict[tuple[Player, frozenset[nn.Module]], bool] = {}
+        for player, kind in dict.fromkeys(
+            (u.step.player, _through(trace, p)) for u in of_g for p in u.fake if p.network is network
+        ):
+            own = [update for update in of_g if update.step.player is player]
+            wanted = pull(own, lambda p: _through(trace, p) == kind, by_d)  # noqa: B023
+            against = pull(of_d, lambda p: _through(trace, p) == kind, set()) or fake  # noqa: B023
+            if wanted is None or against is None:
+                continue
+            opposed = real is None or real.up is not against.up
+            helps[player, kind] = opposed and wanted.up is against.up and wanted.beyond(against) > -1
+        if real is None:
+            if fake is not None and helps and not any(helps.values()) and not any(p.mixed for u in of_d for p in u.fake):
+                yield from _without_real(of_d, network)
             continue
-        if wanted is not None and real.up is not fake.up and wanted.up is fake.up and wanted.beyond(fake) > -1:
-            first = next(update for update in of_g if any(p.network is network for p in update.fake))
-            effect = "G's loss pushes the scores of fakes the same way as D's, so that G helps D"
-            yield Fault("same_way", first.gradients[-1].place, effect, "flip the sign of G's loss, or swap its target labels")
+        for player, _ in [of for of, is_wrong in helps.items() if is_wrong]:
+            first = next(u for u in of_g if u.step.player is player and any(p.network is network for p in u.fake))
+            effect, remedy = "G's loss pushes the scores of fakes the same way as D's, so that G helps D", "flip the sign of"
+            if all(helps.values()):
+                yield Fault("same_way", first.gradients[-1].place, effect, f"{remedy} G's loss, or swap its target labels")
+            else:
+                effect = effect.replace("loss pushes", "loss has several adversarial terms, of which one pushes")
+                yield Fault("wrong_sign", first.gradients[-1].place, effect, f"{remedy} that term, or swap its target labels")
     for network in (network for network, all_alike in alike.items() if all(all_alike)):
         first = next(update for update in of_d if any(p.network is network for p in update.fake))
         effect = "D's loss pushes the scores of fakes the same way as those of real samples, so that D does not tell them apart"
@@ -269,6 +415,24 @@ def _same_way(trace: Trace, updates: Sequence[Update]) -> Iterator[Fault]:
 
 def _numbers(update: Update) -> set[int]:
     return {gradient.number for gradient in update.gradients}
+
+
+def _through(trace: Trace, network_pass: NetworkPass) -> frozenset[nn.Module]:
+    """Return the networks that the inputs of a pass come through."""
+    sources, todo = dict[int, nn.Module](), [*network_pass.of]
+    while todo:
+        source = trace.passes.get(todo.pop())
+        if source is not None and source.number not in sources:
+            sources[source.number] = source.network
+            todo += source.of
+    return frozenset(sources.values())
+
+
+def _without_real(of_d: Sequence[Update], network: nn.Module) -> Iterator[Fault]:
+    passes = [p for update in of_d for p in update.real + update.fake if p.network is network]
+    if all(p in update.fake for p in passes for update in of_d if p in update.real + update.fake):
+        effect = "D never learns from a real sample: all that its losses are formed on comes from G"
+        yield Fault("real_unseen", passes[0].place, effect, "give D real samples as well, with the other target label")
 
 
 @dataclass(frozen=True)
@@ -284,14 +448,14 @@ class _Pull:
     target: float | None
 
     @classmethod
-    def of(cls, passes: Sequence[tuple[NetworkPass, set[int]]], output: int) -> "_Pull | None":
-        """Return the pull on one output of passes, each given with the numbers of the gradients that count.
+    def of(cls, passes: Sequence[tuple[NetworkPass, set[int], bool]], output: int) -> "_Pull | None":
+        """Return the pull on one output of passes, each given with the gradients that count, and whether the step ascends.
 
         None if scores are pushed both ways, if the output is no score, or if there are fewer than two scores.
         """
         pulls = [
-            (score, seed)
-            for d_pass, numbers in passes
+            (score, -seed if ascends else seed)
+            for d_pass, numbers, ascends in passes
             for number, of, score, seed in d_pass.scores
             if number in numbers and of == output
         ]
@@ -324,7 +488,101 @@ def _unseen(trace: Trace, updates: Sequence[Update]) -> Iterator[Fault]:
         yield Fault("fake_unseen", learnt[0].step.place, effect, "give D what G has made, and not a constant or the noise")
 
 
+def _others_samples(trace: Trace, updates: Sequence[Update]) -> Iterator[Fault]:
+    """Find a D of several, each with a G of its own, that learns from the samples of another."""
+    of_d, of_g = ([update for update in updates if update.role == role] for role in "DG")
+    passes = {role: [p for update in of for p in update.real + update.fake] for role, of in (("D", of_d), ("G", of_g))}
+    makers: dict[tuple[str, nn.Module], set[nn.Module]] = {}
+    for role in "DG":
+        for p in passes[role]:
+            makers.setdefault((role, p.network), set()).update(trace.passes[n].network for n in trace.fakes(p))
+    for network in dict.fromkeys(p.network for p in passes["D"]):
+        own, seen = makers.get(("G", network), set()), makers["D", network]
+        others = {one: of for (role, one), of in makers.items() if role == "G" and of and own and not of & own}
+        if own and seen and not seen & own and any(seen & of for of in others.values()):
+            place = next(p.place for p in passes["D"] if p.network is network and trace.is_fake(p))
+            effect = "this D learns from the fakes of a G that another D judges, and G's loss asks it about other fakes"
+            yield Fault("others_samples", place, effect, "give each D the fakes of its own G")
+        real = [p for p in passes["D"] if p.network is network and not trace.is_fake(p)]
+        given = {p.first for p in trace.passes.values() if p.network in own}
+        for other in others:
+            theirs = {p.first for p in passes["D"] if p.network is other and not trace.is_fake(p)}
+            fed = any(
+                p.network in others[other] and own & {trace.passes[n].network for n in p.of} for p in trace.passes.values()
+            )
+            if fed and any(p.first in theirs & given for p in real):
+                effect = "this D is given as real what its own G is given as sources, and what another D is given as real"
+                yield Fault("others_samples", real[0].place, effect, "give this D real samples of the kind that its G makes")
+
+
+def _logits(trace: Trace) -> Iterator[Fault]:
+    for p in (p for p in trace.passes.values() if p.logits and p.player.role == "D"):
+        effect = (
+            f"this loss takes D's outputs for logits, but D ends in a {p.ends}, so that its gradients stay small where D errs"
+        )
+        remedy = f"leave the {p.ends} out of D, or take a loss on probabilities"
+        yield Fault("logits", p.logits, effect, remedy)
+
+
+def _ranges(trace: Trace, updates: Sequence[Update]) -> Iterator[Fault]:
+    real = [p for update in updates if update.role == "D" for p in update.real]
+    fake = [p for update in updates for p in update.fake]
+    ends = {trace.passes[n].ends for p in fake for n in p.of if n in trace.passes and trace.passes[n].player.role == "G"}
+    if not real or len(ends) != 1:
+        return
+    low, high, lowest = min(p.low for p in real), max(p.high for p in real), min(p.low for p in fake)
+    where = f"real samples lie between {low:.3g} and {high:.3g}"
+    if ends == {"tanh"} and low >= 0 > lowest and high > 0:
+        remedy = "scale real samples to [-1, 1], as 2 * x - 1 does from [0, 1]"
+        yield Fault("range", real[0].place, f"{where}, and G ends in tanh, whose outputs lie between -1 and 1", remedy)
+    if ends == {"sigmoid"} and low < 0 <= lowest:
+        effect = f"{where}, and G ends in a sigmoid, whose outputs lie between 0 and 1"
+        yield Fault("range", real[0].place, effect, "end G in tanh, or scale real samples to [0, 1]")
+
+
+def _never_moves(trace: Trace) -> Iterator[Fault]:
+    used = {n for step in trace.steps for n in step.along}
+    moving = {step.player for step in trace.steps}
+    for number, player in trace.players.items():
+        passes = [p for p in trace.passes.values() if p.player is player]
+        if player in moving or not passes or not moving:
+            continue
+        role = player.role
+        formed = [g for g in trace.gradients.values() if number in g.wrote and g.number not in used and not g.functional]
+        if formed and any(
+            trace.position[formed[0]] < trace.position[step] < trace.position[formed[-1]] for step in trace.steps
+        ):
+            effect = f"{role} never moves: its loss is formed here, and its optimiser makes no step"
+            yield Fault("never_moves", formed[0].place, effect, f"call optimizer_{role}.step() after this backward pass")
+        elif not formed and any(p.seeds for p in passes) and len(trace.steps) >= LONG:
+            effect = f"{role} never moves: in {len(trace.steps)} steps of other players, no loss of {role} was formed"
+            yield Fault("never_moves", passes[0].place, effect, f"form {role}'s loss, and step its optimiser")
+
+
+def _not_averaged(updates: Sequence[Update]) -> Iterator[Fault]:
+    for update in updates:
+        passes = update.generations if update.role == "G" else update.real + update.fake
+        why = {p.alone for p in passes if p.graph}
+        if why and "" not in why:
+            role = update.role
+            effect = f"{role}'s gradients are not averaged over the processes, so that each trains a {role} of its own"
+            inside = f"call the DistributedDataParallel wrapper in {role}'s step, and not the network inside it"
+            remedy = inside if "inside" in why else f"wrap {role} in DistributedDataParallel, as the other player is"
+            yield Fault("not_averaged", passes[0].place, effect, remedy)
+
+
+def _has(player: Player, event: Unowned) -> bool:
+    return bool({*map(id, player.parameters())} & {*map(id, event.network.parameters())})
+
+
 def _ownership(trace: Trace) -> Iterator[Fault]:
+    for event in trace.events:
+        if isinstance(event, Unowned) and not any(_has(player, event) for player in trace.players.values()) and event.stays:
+            effect = (
+                f"this {type(event.network).__name__} gets gradients from the loss at {event.loss}, and no optimiser has it"
+            )
+            remedy = "give its parameters to an optimiser, or freeze it by requires_grad_(False) if it should stay as it is"
+            yield Fault("no_optimizer", event.place, effect, remedy)
     owners: dict[int, set[str]] = {}
     for player in trace.players.values():
         for p in player.parameters():

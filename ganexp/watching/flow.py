@@ -17,11 +17,18 @@ from ganexp.instruments.counting import key
 
 Label = tuple[str, int]
 """`("pass", n)`: output of pass n. `("gradient", n)`: result of backward pass n. `("mixed", p)`: batch with p percent of fakes.
-`("best", n)`: chosen by the scores of pass n. `("mean", n)`: sum with the weights of player n."""
+`("best", n)`: chosen by the scores of pass n. `("mean", n)`: sum with the weights of player n. `("dead", n)`: with a term
+that has no gradient. `("sigmoid", n)` or `("softmax", n)`: output of pass n that ends in one."""
 Labels = frozenset[Label]
 
 NO_LABELS: Labels = frozenset()
 MIXING = {"lerp", "add", "mul", "copy"}
+TAKES_LOGITS = {
+    **dict.fromkeys(("binary_cross_entropy_with_logits", "softplus", "log_sigmoid_forward"), "sigmoid"),
+    "_log_softmax": "softmax",
+}
+"""Operations of losses, with the function that has no place before them."""
+SUMS = {"add", "add_", "sub", "sub_"}
 OVERWRITE = {"copy_", "zero_", "fill_", "normal_", "uniform_", "random_", "bernoulli_", "_foreach_zero_"}
 SHAPE_ONLY = re.compile(r"_like$|^new_")
 """Operations that read the shape of a tensor and none of its values. Views keep the labels of their base, and need no rule."""
@@ -113,6 +120,12 @@ class Flow(TorchDispatchMode):
         labels = self.labels((args, kwargs))
         if name == "cat" and (share := _share_of_fakes(args, kwargs, self.labels)):
             labels |= {("mixed", share)}
+        if name in SUMS and (of := _without_gradient(args, self.labels)):
+            labels |= {("dead", self.recorder.dead_term(of))}
+        if name in TAKES_LOGITS:
+            self.recorder.takes_logits({n for kind, n in self.labels(args[0]) if kind == TAKES_LOGITS[name]})
+        if func.namespace == "c10d" and "allreduce" in name:
+            self.recorder.averages_by_hand = True
         if name == "topk":
             labels |= {("best", number) for kind, number in labels if kind == "pass"}
         output = func(*args, **kwargs)
@@ -180,6 +193,14 @@ def _leaves_device(args: Any, kwargs: Any) -> bool:
         and torch.device(device).type == "cpu"
         and any(tensor.device.type != "cpu" for tensor in tensors(args))
     )
+
+
+def _without_gradient(args: Any, labels: Callable[[Any], Labels]) -> frozenset[int]:
+    """Return the passes that one of two single numbers comes from if it has no gradient, and the other has one."""
+    terms = [argument for argument in args if isinstance(argument, Tensor) and argument.dim() == 0]
+    if len(terms) != 2 or not torch.is_grad_enabled() or terms[0].requires_grad == terms[1].requires_grad:
+        return frozenset()
+    return frozenset(n for kind, n in labels(terms[terms[0].requires_grad]) if kind == "pass")
 
 
 def _share_of_fakes(args: Any, kwargs: Any, labels: Callable[[Any], Labels]) -> int:

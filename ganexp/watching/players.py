@@ -115,11 +115,16 @@ class Players(dict[int, Player]):
         return reached_owners
 
 
+def averages(network: nn.Module) -> bool:
+    """Return whether a network is a wrapper that averages gradients over processes."""
+    return type(network).__name__ == "DistributedDataParallel"
+
+
 def unwrapped(network: nn.Module) -> nn.Module:
     """Return the network inside DDP, DataParallel or torch.compile."""
     while True:
         inner = getattr(network, "_orig_mod", None)
-        if inner is None and type(network).__name__ in ("DataParallel", "DistributedDataParallel"):
+        if inner is None and (averages(network) or type(network).__name__ == "DataParallel"):
             inner = network.module
         if not isinstance(inner, nn.Module):
             return network

@@ -1,8 +1,10 @@
 """Records the events of a loop by torch's hooks, and removes all of them at the end."""
 
+import gc
 import inspect
 import os
 import sys
+import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -20,10 +22,23 @@ from torch.optim import Optimizer
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 from ganexp.instruments.counting import LiveActivations, key
-from ganexp.watching.events import AverageWrite, Event, Gradient, NetworkPass, OptimizerStep, Player, Wait, Write
+from ganexp.watching.events import (
+    AverageWrite,
+    DeadTerm,
+    Event,
+    Gradient,
+    NetworkPass,
+    OptimizerStep,
+    Player,
+    Unowned,
+    Wait,
+    Write,
+    sample,
+)
 from ganexp.watching.flow import Flow, tensors
 from ganexp.watching.names import named_in
-from ganexp.watching.players import Players, unwrapped
+from ganexp.watching.patches import leave_hooks, leave_mode, wrap
+from ganexp.watching.players import Players, averages, unwrapped
 from ganexp.watching.snapshots import Snapshots
 from ganexp.watching.values import Values
 
@@ -31,6 +46,10 @@ NOT_USER_CODE = (os.path.dirname(torch.__file__), os.path.dirname(__file__), "<"
 INSTALLED = ("site-packages", "dist-packages")
 SILENT = ("grad_scaler", os.path.join("torch", "utils", "data"))
 """Files of torch that read values from the device where the user's code cannot avoid it."""
+
+
+SHAPES = ("View", "Squeeze", "Unsqueeze", "Reshape", "Unsafe", "ToCopy", "Permute", "Transpose", "TBack", "Clone", "_DDPSink")
+"""Autograd's functions that change no values of an output."""
 
 
 def place() -> str:
@@ -55,6 +74,8 @@ def _user_code() -> tuple[FrameType | None, str]:
 class Recorder:
     """Records events between `start` and `stop`. `not_repeatable` says why a replay of the same batches would differ.
 
+    `elsewhere` is a line that trains in another thread, where nothing is recorded: torch's dispatch modes belong to a thread.
+
     Args:
         players: The players that are known already.
         on_step: Called with the player before each step; it may raise to end the loop.
@@ -68,9 +89,18 @@ class Recorder:
         self.not_repeatable = ""
         self.named: dict[str, Any] = {}
         self.compiled = False
+        self.elsewhere = ""
+        self.processes = 1
+        self.averages_by_hand = False  # over processes
+        self._averaged: set[int] = set()  # passes through a wrapper that does so
         self.flow = Flow(self, players.memory)
         self.activations = LiveActivations(players.memory)
         self._values = Values()
+        self._thread = 0
+        self._without_owner: dict[nn.Module, str] = {}  # networks that no optimiser has, and their lines
+        self._known_without_owner: set[nn.Module] = set()
+        self._written: dict[int, Tensor] = {}  # the first values of each parameter's gradient as it was written
+        self._starts: dict[Player, dict[Any, Any]] = {}  # the optimiser's state for the weights before each step
         self._steps: dict[int, int] = {}
         self._running: list[tuple[nn.Module, Any]] = []
         self._drew = False  # in the pass that is running
@@ -78,6 +108,7 @@ class Recorder:
         self._in_step: Optimizer | None = None
         self._began = 0.0
         self._about_to_move: OptimizerStep | None = None  # None before a closure is called
+        self._put_back: Write | None = None
         self._passes = 0
         self._gradients = 0
         self._undo: list[Callable[[], object]] = []
@@ -88,6 +119,7 @@ class Recorder:
 
     def start(self) -> Self:
         """Register the hooks."""
+        self._thread = threading.get_ident()
         hooks = torch.nn.modules.module
         handles = [
             hooks.register_module_forward_pre_hook(self._before_pass),
@@ -98,41 +130,39 @@ class Recorder:
         self._undo += [handle.remove for handle in handles]
         for marks in (hooks._global_forward_hooks_always_called, hooks._global_forward_hooks_with_kwargs):
             self._undo.append(partial(marks.pop, handles[1].id, None))  # torch does not remove it with the handle
-        engine = torch.autograd._engine_run_backward  # type: ignore[attr-defined]
-
-        def watched(outputs: Any, *args: Any, **kwargs: Any) -> Any:
-            return self._differentiate(engine, outputs, *args, **kwargs)
-
-        torch.autograd._engine_run_backward = watched  # type: ignore[attr-defined, assignment]
-        self._undo.append(lambda: setattr(torch.autograd, "_engine_run_backward", engine))
+        self._undo.append(wrap(torch.autograd, "_engine_run_backward", self._differentiate))
         if self.players.anonymous:
             self.players.find_optimizers()
-            init = Optimizer.__init__
 
-            def init_and_own(optimizer: Optimizer, *args: Any, **kwargs: Any) -> None:
+            def init_and_own(init: Callable[..., None], optimizer: Optimizer, *args: Any, **kwargs: Any) -> None:
                 init(optimizer, *args, **kwargs)
                 self.players.own(optimizer)
 
-            Optimizer.__init__ = init_and_own  # type: ignore[method-assign, assignment]
-            self._undo.append(lambda: setattr(Optimizer, "__init__", init))
+            self._undo.append(wrap(Optimizer, "__init__", init_and_own))
         warnings.filterwarnings("ignore", message="Using `torch.compile")  # torch warns of the recorder's own global hooks
         silence = warnings.filters[0]
         self._undo.append(lambda: _remove_filter(silence))
-        disabled = torch.autograd.graph.disable_saved_tensors_hooks  # torch.func calls it; it fails while hooks are set
-        torch.autograd.graph.disable_saved_tensors_hooks = lambda message: self._unhooked(disabled(message))  # type: ignore[assignment]
-        self._undo.append(lambda: setattr(torch.autograd.graph, "disable_saved_tensors_hooks", disabled))
+        # torch.func calls it; it fails while hooks are set
+        self._undo.append(wrap(torch.autograd.graph, "disable_saved_tensors_hooks", self._unhooked))
         self.flow.__enter__()
         self.activations.__enter__()
         return self
 
     @contextmanager
-    def _unhooked(self, disabled: AbstractContextManager[None]) -> Iterator[None]:
-        self.activations.__exit__()
+    def _unhooked(self, disabled: Callable[[str], AbstractContextManager[None]], message: str) -> Iterator[None]:
+        if self._in_another_thread():
+            with disabled(message):
+                yield
+            return
+        leave_hooks(self.activations)
         try:
-            with disabled:
+            with disabled(message):
                 yield
         finally:
             self.activations.__enter__()
+
+    def _in_another_thread(self) -> bool:
+        return threading.get_ident() != self._thread
 
     def stop(self) -> None:
         """Remove every hook."""
@@ -140,12 +170,21 @@ class Recorder:
             self.snapshots.end(len(self.events))
         finally:
             self._leave()
-        if torch.distributed.is_available() and torch.distributed.is_initialized() and torch.distributed.get_world_size() > 1:
+        if torch.distributed.is_available() and torch.distributed.is_initialized():
+            self.processes = torch.distributed.get_world_size()
+        if self.processes > 1:
             self.not_repeatable = "gradients are averaged over processes, of which this is one"
+            self._look_for_passes_alone()
+
+    def _look_for_passes_alone(self) -> None:
+        wrapped = {unwrapped(one) for one in gc.get_objects() if issubclass(type(one), nn.Module) and averages(one)}
+        for event in self.events if wrapped and not self.averages_by_hand else ():
+            if isinstance(event, NetworkPass) and event.number not in self._averaged:
+                event.alone = "inside" if event.network in wrapped else "unwrapped"
 
     def _leave(self) -> None:
-        self.activations.__exit__()
-        self.flow.__exit__(None, None, None)
+        leave_hooks(self.activations)
+        leave_mode(self.flow)
         while self._undo:
             self._undo.pop()()
 
@@ -154,13 +193,26 @@ class Recorder:
         if self._running or self._gradient:
             return
         player = self.players.of(network)
+        if self._in_another_thread():
+            self.elsewhere = self.elsewhere or (place() if player else "")
+            return
         if player is None:
+            self._note_without_owner(network)
             return
         self._look_for_replaced(player)
         with self.flow.paused():
             self.snapshots.before_pass(network, player)
         self._drew = False
         self._running.append((network, (player, self.flow.operations, time.perf_counter())))
+
+    def _note_without_owner(self, network: nn.Module) -> None:
+        """Note a network in training mode that no optimiser has, though it requires gradients."""
+        parameters = [*network.parameters()]
+        if not self.players.anonymous or not network.training or not parameters or network in self._known_without_owner:
+            return
+        if all(p.requires_grad and self.players.owner(p) is None for p in parameters):
+            self._without_owner[network] = place()
+            self._known_without_owner.update(network.modules())
 
     def _after_pass(self, network: nn.Module, args: Any, kwargs: Any, output: Any = None) -> None:
         if not self._running or self._running[-1][0] is not network:
@@ -207,10 +259,15 @@ class Recorder:
             network_pass.outputs = {self._values.number(tensor) for tensor in tensors(output)}
             self._watch_outputs(network_pass, output, {tensor.shape for tensor in inputs})
             self._watch_input_gradient(network_pass, inputs)
+            if averages(getattr(network, "_orig_mod", network)):
+                self._averaged.add(self._passes)
+            if inputs and inputs[0].is_floating_point() and inputs[0].numel() and not inputs[0].is_meta:
+                network_pass.low, network_pass.high = (float(bound) for bound in inputs[0].aminmax())
             given = {key(tensor) for tensor in inputs}  # a network may return its input beside its scores
-            self.flow.put(
-                (tensor for tensor in tensors(output) if key(tensor) not in given), frozenset({("pass", network_pass.number)})
-            )
+            for tensor in (tensor for tensor in tensors(output) if key(tensor) not in given):
+                ends = _ends(tensor)
+                network_pass.ends = network_pass.ends or ends
+                self.flow.put([tensor], frozenset({("pass", self._passes)} | ({(ends, self._passes)} if ends else set())))
             self._record(network_pass)
 
     def _is_loss(self, inputs: list[Tensor], output: Any) -> bool:
@@ -248,7 +305,7 @@ class Recorder:
         inputs[0].register_hook(compare)
 
     def _differentiate(self, engine: Callable[..., Any], outputs: Any, *args: Any, **kwargs: Any) -> Any:
-        if self._gradient is not None:  # a checkpoint's own backward pass
+        if self._gradient is not None or self._in_another_thread():  # a checkpoint's own backward pass
             return engine(outputs, *args, **kwargs)
         kept, second, inputs = args[1], args[2], args[3]
         accumulates = kwargs.get("accumulate_grad", False)
@@ -261,6 +318,7 @@ class Recorder:
             frozenset(n for kind, n in labels if kind == "gradient"),
             frozenset(n for kind, n in self.flow.labels(args[0]) if kind == "gradient"),
             best=frozenset(n for kind, n in labels if kind == "best"),
+            dead=frozenset(n for kind, n in labels if kind == "dead"),
             kept=bool(kept),
             second=bool(second),
             functional=not accumulates,
@@ -292,7 +350,12 @@ class Recorder:
             gradient.by_weights = bool(gradient.wrote) or any(alike)
             for tensor in tensors(result):
                 self.flow.put([tensor], frozenset({own}))
+            if not gradient.second and not gradient.through:
+                self._written |= {id(p): sample(by) for p, by in zip(inputs, result, strict=True) if _is_dense(by)}
             return
+        for network in [one for one in self._without_owner if any(p.grad is not None for p in one.parameters())]:
+            values = [sample(p) for p in network.parameters()]
+            self._record(Unowned(self._without_owner.pop(network), network, gradient.place, values))
         for number, player in self.players.items():
             for p in player.parameters():
                 if p.grad is not None and self.players.owner(p) == number and before.get(id(p)) != _state(p):
@@ -302,12 +365,19 @@ class Recorder:
                     self.flow.put([p.grad], frozenset({own}) if fresh else old | {own})
                     if bool(_entries(p.grad).any()):
                         gradient.wrote.add(number)
+                    if _is_dense(p.grad):
+                        self._written[id(p)] = sample(p.grad)
 
     def _before_step(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
-        self.flow.stepping = False
         if self.players.anonymous and id(optimizer) not in self.players:
             self.players.own(optimizer)
         player = self.players.get(id(optimizer))
+        if self._in_another_thread():
+            self.elsewhere = self.elsewhere or place()
+            if player is not None:
+                self.on_step(player)
+            return
+        self.flow.stepping = False
         if player is None:
             self._in_step = optimizer
             return
@@ -323,6 +393,7 @@ class Recorder:
         self._in_step, self._began = optimizer, time.perf_counter()
         has_closure = any(callable(argument) for argument in (*args[1:], *kwargs.values()))  # args begin with the optimiser
         self._about_to_move = None if has_closure else self._step_event(player)
+        self._put_back = self._find_put_back(player)
         self.flow.stepping = not has_closure
 
     def _hand_over(self, before: Player, player: Player) -> None:
@@ -359,9 +430,42 @@ class Recorder:
                 not gradients,
                 not any(bool(_entries(gradient).any()) for gradient in gradients),
                 all(bool(_entries(gradient).isfinite().all()) for gradient in gradients),
+                self._ascends(player),
             )
 
+    def _ascends(self, player: Player) -> bool:
+        """Return whether a step moves up the gradients of backward passes: by its optimiser, or as they were negated since."""
+        assert player.optimizer is not None
+        pairs = [
+            (sample(p.grad), self._written[id(p)]) for p in player.parameters() if _is_dense(p.grad) and id(p) in self._written
+        ]
+        now, then = (
+            (torch.cat([one.double().cpu() for one in each]) for each in zip(*pairs, strict=True))
+            if pairs
+            else (torch.zeros(1),) * 2
+        )
+        maximizes = all(group.get("maximize") for group in player.optimizer.param_groups)
+        return maximizes is not (float(now @ then) < -0.99 * float(now.norm() * then.norm()))
+
+    def _find_put_back(self, player: Player) -> Write | None:
+        """Return the write by which the weights are those before an earlier step, if the optimiser's state is another."""
+        assert player.optimizer is not None
+        with self.flow.paused():
+            kept = [value for state in player.optimizer.state.values() for value in tensors(dict(state))]
+            weights, state = (tuple(self._values.number(sample(one)) for one in which) for which in (player.parameters(), kept))
+        starts = self._starts.setdefault(player, {})
+        before = starts.setdefault(weights, state)
+        starts[weights] = state
+        since = takewhile(
+            lambda event: not (isinstance(event, OptimizerStep) and event.player is player), reversed(self.events)
+        )
+        written = (event for event in since if isinstance(event, Write) and event.player is player)
+        copied = next((write for write in written if "copy" in write.operation or write.operation == "data"), None)
+        return copied if before != state else None
+
     def _after_step(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
+        if self._in_another_thread():
+            return
         self.flow.stepping = False
         player = self.players.get(id(optimizer))
         if player is None or self._in_step is not optimizer:
@@ -371,6 +475,7 @@ class Recorder:
         step = self._about_to_move or self._step_event(player)
         self._in_step = None
         step.ms = 1000 * (time.perf_counter() - self._began)
+        step.put_back = self._put_back
         self._record(step)
         number = id(optimizer)
         self._steps[number] = self._steps.get(number, 0) + 1
@@ -411,6 +516,17 @@ class Recorder:
         if self._in_step is None and not self.snapshots.done:
             self.not_repeatable = "gradients are changed before a step, as clipping does"
 
+    def dead_term(self, of: frozenset[int]) -> int:
+        """Record that a term without a gradient, from these passes, is added to a loss, and return its number."""
+        self._record(DeadTerm(place(), len(self.events), of))
+        return len(self.events) - 1
+
+    def takes_logits(self, passes: set[int]) -> None:
+        """Record that a loss takes for logits the outputs of passes that end in a sigmoid or softmax."""
+        for event in self.events if passes and not self._running else ():
+            if isinstance(event, NetworkPass) and event.number in passes:
+                event.logits = place()
+
     def drew(self) -> None:
         """Record that a network draws random numbers in its pass, so that a replay would draw others."""
         if self._running:
@@ -432,6 +548,8 @@ def _has_modes(module: nn.Module) -> bool:
     """Return whether training mode changes a module's outputs, judged by its code: batch norm, dropout, spectral norm."""
     if isinstance(module, _InstanceNorm):
         return module.track_running_stats
+    if isinstance(module, torch.jit.ScriptModule):  # its code is hidden, and its name is kept
+        return any(kind in module.original_name for kind in ("Norm", "Dropout"))
     read = getattr(getattr(type(module).forward, "__code__", None), "co_names", ())
     hooks = (type(hook).__name__ for hook in module._forward_pre_hooks.values())  # older spectral norm
     return "training" in read or any("spectral" in hook.lower() for hook in hooks)
@@ -445,6 +563,19 @@ def _in_order(network: nn.Module, args: Any, kwargs: Any) -> tuple[Any, ...]:
         return (*args, *kwargs.values())
     bound.apply_defaults()  # for arguments between two that are given
     return (*bound.args, *(value for name, value in bound.kwargs.items() if name in kwargs))
+
+
+def _ends(output: Tensor) -> str:
+    """Return the function that an output ends in, apart from changes of its shape: `sigmoid`, `softmax`, `tanh`, or none."""
+    node = output.grad_fn
+    while node is not None and node.name().startswith(SHAPES):
+        node = node.next_functions[0][0]
+    name = node.name().removesuffix("Backward0").lower() if node is not None else ""
+    return name if name in ("sigmoid", "softmax", "tanh") else ""
+
+
+def _is_dense(gradient: Any) -> bool:
+    return isinstance(gradient, Tensor) and gradient.layout == torch.strided
 
 
 def _entries(gradient: Tensor) -> Tensor:

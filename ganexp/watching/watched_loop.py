@@ -16,7 +16,7 @@ from ganexp.watching.candidates import matching_strategies
 from ganexp.watching.comparison import compare_updates
 from ganexp.watching.costs import HostWait, PassCost, costs, waits
 from ganexp.watching.events import Event, NetworkPass, Player
-from ganexp.watching.faults import Fault, faults
+from ganexp.watching.faults import KINDS, Fault, faults, not_looked_at
 from ganexp.watching.letters import letters
 from ganexp.watching.names import arguments
 from ganexp.watching.players import Players
@@ -30,7 +30,7 @@ CLOSE = {torch.float64: 1e-6, torch.float32: 1e-2}
 
 FAULTS_THAT_HIDE_THE_RULE = {
     *("other_loss", "accumulated", "same_loss", "stale", "no_gradient", "zero_gradient", "no_grad", "detached_scores"),
-    *("fake_unseen", "frozen", "in_both", "same_way", "not_finite"),
+    *("fake_unseen", "real_unseen", "frozen", "in_both", "same_way", "not_finite", "stray_step", "never_moves"),
 }
 """Kinds of faults with which a loop's updates differ from those of the strategy that has its trace."""
 
@@ -57,6 +57,7 @@ class WatchedLoop:
         self.checked = ""
         self.iterations = 0
         self.fault_records: list[Fault] = []
+        self.not_looked_at: dict[str, str] = {}
         self.arguments: list[str] = []
         self.recorded: Trace | None = None
         self.events: list[Event] = []
@@ -75,6 +76,11 @@ class WatchedLoop:
     def faults(self) -> list[str]:
         """The faults as sentences; empty for a sound loop."""
         return [str(fault) for fault in self.fault_records]
+
+    @property
+    def looked_at(self) -> list[str]:
+        """The kinds of faults that would have shown, in the words of `KINDS`; `not_looked_at` has the others with reasons."""
+        return [what for kind, what in KINDS.items() if kind not in self.not_looked_at]
 
     @property
     def operations(self) -> int:
@@ -101,6 +107,7 @@ class WatchedLoop:
         recorder = self._recorder
         trace = self.recorded = Trace(recorder.events, recorder.players)
         self.fault_records = faults(trace)
+        self.not_looked_at = not_looked_at(trace, processes=recorder.processes)
         iterations = trace.iterations()
         self.iterations = len(iterations)
         self.traces = [letters(trace, iteration) for iteration in iterations] or [letters(trace, recorder.events)]
@@ -187,6 +194,8 @@ class WatchedLoop:
             "trace": self.trace,
             "traces": self.traces,
             "faults": [vars(fault) for fault in self.fault_records],
+            "looked_at": self.looked_at,
+            "not_looked_at": {KINDS[kind]: why for kind, why in self.not_looked_at.items()},
             "costs": [vars(cost) for cost in self.costs],
             "operations": self.operations,
             "activations": self.activations,

@@ -296,7 +296,7 @@ def one_optimiser_has_both():
     return alternating(p)
 
 
-@broken("in_both")
+@broken("in_both", "no_optimizer")
 def both_optimisers_have_g():
     p = setting()
     p.od = torch.optim.Adam(p.G.parameters(), 1e-3)

@@ -865,8 +865,8 @@ def lookahead():
 
 @sound(None, None, d_steps=4, checked=False)
 def unrolled():
-    """D looks three steps ahead for G's sake, and is then put back."""
-    p = setting()
+    """D looks three steps ahead for G's sake, and is then put back; its optimiser has no state."""
+    p = setting(torch.optim.SGD)
 
     def d_step(x, fake):
         p.od.zero_grad()

@@ -1,0 +1,57 @@
+"""Changes of torch that are undone in any order, since contexts may overlap without being nested."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.autograd.graph import saved_tensors_hooks
+from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode_stack
+
+_wrapped: dict[tuple[int, str], tuple[Any, list[Callable[..., Any]]]] = {}
+"""The original of each attribute that is wrapped now, and its wrappers from the inside out."""
+
+
+def wrap(owner: Any, name: str, wrapper: Callable[..., Any]) -> Callable[[], None]:
+    """Replace a function by `wrapper(function, …)`, and return what undoes this. The last one puts the original back."""
+    original, wrappers = _wrapped.setdefault((id(owner), name), (getattr(owner, name), []))
+    wrappers.append(wrapper)
+
+    def install() -> None:
+        function = original
+        for each in wrappers:
+            function = _around(each, function)
+        setattr(owner, name, function)
+
+    def undo() -> None:
+        wrappers.remove(wrapper)
+        install()
+        if not wrappers:
+            del _wrapped[id(owner), name]
+
+    install()
+    return undo
+
+
+def _around(wrapper: Callable[..., Any], function: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda *args, **kwargs: wrapper(function, *args, **kwargs)
+
+
+def leave_mode(mode: TorchDispatchMode) -> None:
+    """Take a dispatch mode off torch's stack, wherever it is there."""
+    stack = _get_current_dispatch_mode_stack()
+    above = stack[stack.index(mode) + 1 :]
+    for one in [*reversed(above), mode]:
+        TorchDispatchMode.__exit__(one, None, None, None)  # a mode's own may have effects, such as printing
+    for one in above:
+        TorchDispatchMode.__enter__(one)
+
+
+def leave_hooks(hooks: saved_tensors_hooks) -> None:
+    """Take hooks on saved tensors off torch's stack, wherever they are there."""
+    stack, above = torch._C._autograd, []
+    while (pair := stack._top_saved_tensors_default_hooks(False)) != (hooks.pack_hook, hooks.unpack_hook):
+        stack._pop_saved_tensors_default_hooks()
+        above.append(pair)
+    stack._pop_saved_tensors_default_hooks()
+    for pair in reversed(above):
+        stack._push_saved_tensors_default_hooks(*pair)
