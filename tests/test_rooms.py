@@ -112,7 +112,7 @@ ALLOWED = {
     ),
     "watching": ({"batch", "gan", "instruments", "losses", "prior", "strategies"}, FRAMEWORK),
     "compare": (
-        {"batch", "config", "gan", "instruments", "losses", "networks", "prior", "logging", "training"},
+        {"batch", "config", "facts", "gan", "instruments", "losses", "networks", "prior", "logging", "training"},
         FRAMEWORK | {"scipy"},
     ),
     "cli": (

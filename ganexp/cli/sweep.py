@@ -137,17 +137,21 @@ def settle_direction(cfg: DictConfig, typed: bool) -> str:
         typed: Whether `hydra.sweeper.direction` was given on the command line.
     """
     asked, metric, trust = str(cfg.sweep.direction), cfg.sweep.metric, cfg.trust
-    if not is_search(cfg) or metric is None:
+    if metric is None:
+        return asked
+    highest = False
+    if asked == "auto" and not typed:
+        from ganexp.config.metrics import high_is_best  # imports torch
+
+        highest = high_is_best("sweep.metric", metric, cfg, trust)
+    if not is_search(cfg):
         return asked
     of_search = cfg.hydra.sweeper.get("direction")
     of_search = getattr(of_search, "name", of_search)
     if not isinstance(of_search, str):
         return asked
     if asked == "auto":
-        from ganexp.config.metrics import high_is_best  # imports torch
-
-        highest = high_is_best(metric, cfg, trust)
-        asked = "maximize" if highest and not typed else of_search
+        asked = "maximize" if highest else of_search
     elif typed and asked != of_search:
         raise UserError(f"sweep.direction={asked} contradicts hydra.sweeper.direction={of_search}: leave out one of them.")
     with read_write(cfg), open_dict(cfg):

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from ganexp.compare.ranking import Outcome, Ranking, ranked
 from ganexp.config.plain import flat
+from ganexp.facts import UserError
 from ganexp.logging.keys import known
 from ganexp.logging.reading import RecordedRun
 
@@ -24,8 +25,9 @@ def rankings(
         direction: As for `best_of`.
     """
     described = zip(runs, names, combinations, bases(runs, metric), strict=True)
-    best = best_of(runs, metric, direction)
-    ranks = ranked([outcome(run, name, of, metric, basis) for run, name, of, basis in described], best)
+    reached = [outcome(run, name, of, metric, basis) for run, name, of, basis in described]
+    best = best_of(runs, metric, direction) if any(one.value is not None for one in reached) else "lowest"
+    ranks = ranked(reached, best)
     measures = [known(run.measures).get(metric) for run in runs]
     notes = {measure.basis: measure.note for measure in measures if measure}
     return [
@@ -64,9 +66,17 @@ def bases(runs: Sequence[RecordedRun], metric: str) -> list[str]:
 def best_of(runs: Sequence[RecordedRun], metric: str, direction: str = "auto") -> str:
     """Return which figures are best, `lowest` or `highest`, given Optuna's `minimize` or `maximize`.
 
-    With `auto`, it is what the key declares, and else the lowest.
+    With `auto`, it is what the key declares.
+
+    Raises:
+        UserError: The key declares nothing.
     """
     if direction != "auto":
         return "highest" if direction == "maximize" else "lowest"
     declared = [known(run.measures)[metric].best for run in runs if metric in known(run.measures)]
-    return "highest" if "highest" in declared[:1] else "lowest"
+    if not declared or not declared[0]:
+        raise UserError(
+            f"{metric} does not say which of its values are best, and is not ranked: ganexp report FOLDER --metric {metric} "
+            "--direction minimize, or maximize, ranks by it"
+        )
+    return declared[0]

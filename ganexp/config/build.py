@@ -137,7 +137,7 @@ def trainer_of(
         every=config.checkpoint_every,
         keep=config.keep_checkpoints,
         best=config.keep_best,
-        highest=config.keep_best is not None and high_is_best(config.keep_best, config),
+        highest=config.keep_best is not None and high_is_best("keep_best", config.keep_best, config),
         described=description(
             plan.values,
             plan.facts.shape,

@@ -16,7 +16,7 @@ from ganexp.config.choices import Choices, as_user_error, chosen_by, name_of
 from ganexp.config.decoders import with_decoder
 from ganexp.config.dry_run import META, Demands, dry_iteration, refuse_too_large, try_networks, try_values
 from ganexp.config.evaluation import EvaluationPlan, plan_evaluation
-from ganexp.config.metrics import refuse_unknown_metric
+from ganexp.config.metrics import high_is_best, refuse_unknown_metric
 from ganexp.config.moving import Movable, at_the_end, movables
 from ganexp.config.parsing import parse
 from ganexp.config.perceiving import check_perceptual
@@ -108,6 +108,8 @@ def check(
         for key, metric in (("keep_best", config.keep_best), ("sweep.metric", config.sweep.metric)):
             if metric is not None:
                 refuse_unknown_metric(key, metric, config, figures=evaluation.figures)
+        if config.keep_best is not None:
+            high_is_best("keep_best", config.keep_best, config, trust)
         parts = parts_of(choices)
         networks, unseen = _networks(choices, facts)
         facts = _ask(choices, facts, parts, networks)

@@ -78,13 +78,27 @@ def refuse_unknown_metric(
         raise UserError(f"{key}={metric} is not logged with {named}; {meant}")
 
 
-def high_is_best(metric: str | None, cfg: Any, trust: Trust = None) -> bool:
-    """Return whether a key of a configuration's rows declares that its highest value is best."""
-    if metric is None:
-        return False
+def high_is_best(key: str, metric: str, cfg: Any, trust: Trust = None) -> bool:
+    """Return whether a key of a configuration's rows declares that its highest value is best.
+
+    Args:
+        key: The key of the configuration that names it, `keep_best` or `sweep.metric`.
+        metric: A key of the rows.
+        cfg: The configuration.
+        trust: Modules from which its parts may come.
+
+    Raises:
+        UserError: It declares no best value.
+    """
     further: Any = (target(node, f"measure.{name}", trust) for name, node in measures_in(plain(cfg.measure)).items())
     figures = {key: figure for measure in (*measures_offered().values(), *further) for key, figure in measure.keys.items()}
     declared = {**known(measured_by(cfg, trust)), **figures}.get(_in_first_features(metric))
+    if declared is not None and not declared.best:
+        told = "add sweep.direction=minimize or maximize" if key == "sweep.metric" else "choose another key"
+        raise UserError(
+            f"{key}={metric} does not say whether its lowest or its highest value is best: {told}, or declare best=… in the "
+            "Scalar of a part of your own."
+        )
     return declared is not None and declared.best == "highest"
 
 

@@ -6,8 +6,10 @@ from typing import Any
 from ganexp.instruments.scalar import Scalar
 
 LEARNING = {
-    "loss/d": Scalar("mean over the interval, without the penalty", label="D"),
-    "loss/g": Scalar("mean over the interval, without penalty and terms, times the weight of the balance", label="G"),
+    "loss/d": Scalar("mean over the interval, without the penalty", label="D", best="lowest"),
+    "loss/g": Scalar(
+        "mean over the interval, without penalty and terms, times the weight of the balance", label="G", best="lowest"
+    ),
     "loss/penalty": Scalar("mean over the interval of what penalties add to D's loss"),
     "loss/g_penalty": Scalar("mean over the interval of what penalties add to G's loss"),
     "score/real": Scalar("mean score of real images in D's updates"),
@@ -19,9 +21,9 @@ LEARNING = {
 }
 DIAGNOSTICS = {
     "diversity/distance": Scalar("mean distance of two samples, of latents that stay the same"),
-    "diversity/relative": Scalar("diversity/distance over that of the last real batch"),
+    "diversity/relative": Scalar("diversity/distance over that of the last real batch, which is near 1 for varied samples"),
     "diversity/near_duplicates": Scalar(
-        "share of generated images with a neighbour nearer than half of what is usual among real ones"
+        "share of generated images with a neighbour nearer than half of what is usual among real ones", best="lowest"
     ),
     "accuracy/real": Scalar("share of the last real batch that D takes for real"),
     "accuracy/fake": Scalar("share of generated samples that D takes for generated"),
@@ -49,12 +51,12 @@ def eigenvalues_in(row: Mapping[str, Any]) -> list[complex]:
 
 
 COST = {
-    "time/iteration_ms": Scalar("time of one iteration", "mean,last"),
-    "time/data_ms": Scalar("time of an iteration that is spent waiting for data", "mean,last"),
-    "time/d_ms": Scalar("time of an iteration that is spent on D", "mean,last"),
-    "time/g_ms": Scalar("time of an iteration that is spent on G, every generation included", "mean,last"),
+    "time/iteration_ms": Scalar("time of one iteration", "mean,last", best="lowest"),
+    "time/data_ms": Scalar("time of an iteration that is spent waiting for data", "mean,last", best="lowest"),
+    "time/d_ms": Scalar("time of an iteration that is spent on D", "mean,last", best="lowest"),
+    "time/g_ms": Scalar("time of an iteration that is spent on G, every generation included", "mean,last", best="lowest"),
     "speed/images_per_s": Scalar("real images per second", "mean,last", best="highest"),
-    "memory/peak_mib": Scalar("peak of memory so far", "max"),
+    "memory/peak_mib": Scalar("peak of memory so far", "max", best="lowest"),
     "progress/iteration": Scalar("iterations done"),
     "progress/real_images": Scalar("real images seen"),
     "progress/d_updates": Scalar("updates of D"),

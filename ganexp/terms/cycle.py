@@ -29,7 +29,7 @@ class Cycle(_TwoWay):
     """
 
     measures: ClassVar = Scalar(
-        "mean absolute difference between sources and what comes back, in units of [-1, 1], over the interval"
+        "mean absolute difference between sources and what comes back, in units of [-1, 1], over the interval", best="lowest"
     )
 
     @checked
@@ -48,7 +48,7 @@ class Identity(_TwoWay):
     """
 
     measures: ClassVar = Scalar(
-        "mean absolute difference between images and what the other direction makes of them, over the interval"
+        "mean absolute difference between images and what the other direction makes of them, over the interval", best="lowest"
     )
 
     @checked

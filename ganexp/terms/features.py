@@ -28,7 +28,9 @@ class FeatureMatching(Term):
 
     needs_target = True
     reads_discriminator = True
-    measures: ClassVar = Scalar("mean absolute difference between D's features of outputs and of targets, over the interval")
+    measures: ClassVar = Scalar(
+        "mean absolute difference between D's features of outputs and of targets, over the interval", best="lowest"
+    )
 
     @checked
     def __init__(self, *, weight: Annotated[float, Ge(0)] = 10.0) -> None:
@@ -57,7 +59,7 @@ class Perceptual(Term):
     """
 
     needs_target = True
-    measures: ClassVar = Scalar("mean perceptual distance between outputs and targets, over the interval")
+    measures: ClassVar = Scalar("mean perceptual distance between outputs and targets, over the interval", best="lowest")
 
     @checked
     def __init__(

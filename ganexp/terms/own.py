@@ -18,7 +18,9 @@ class Commitment(Term):
     """
 
     own = "commitment"
-    measures: ClassVar = Scalar("mean squared distance between what the encoder makes and its code, over the interval")
+    measures: ClassVar = Scalar(
+        "mean squared distance between what the encoder makes and its code, over the interval", best="lowest"
+    )
 
     @checked
     def __init__(self, *, weight: Annotated[float, Ge(0)] = 0.25) -> None:
@@ -32,7 +34,9 @@ class KL(Term):
     """weight · mean KL(q(z|s) ‖ N(0, 1)), in nats for each sample (Kingma & Welling 2014, equation 10)."""
 
     own = "kl"
-    measures: ClassVar = Scalar("mean divergence of the encoder's distribution from the prior, in nats, over the interval")
+    measures: ClassVar = Scalar(
+        "mean divergence of the encoder's distribution from the prior, in nats, over the interval", best="lowest"
+    )
 
     @checked
     def __init__(self, *, weight: Annotated[float, Ge(0)] = 1.0) -> None:

@@ -14,7 +14,9 @@ class L1(Term):
     """weight · mean |G(s) − t| over samples and pixels (Isola et al. 2017, equation 3, where the weight is λ = 100)."""
 
     needs_target = True
-    measures: ClassVar = Scalar("mean absolute difference between outputs and targets, in units of [-1, 1], over the interval")
+    measures: ClassVar = Scalar(
+        "mean absolute difference between outputs and targets, in units of [-1, 1], over the interval", best="lowest"
+    )
 
     @checked
     def __init__(self, *, weight: Annotated[float, Ge(0)] = 100.0) -> None:
@@ -28,7 +30,9 @@ class L2(Term):
     """weight · mean (G(s) − t)² over samples and pixels."""
 
     needs_target = True
-    measures: ClassVar = Scalar("mean squared difference between outputs and targets, in units of [-1, 1], over the interval")
+    measures: ClassVar = Scalar(
+        "mean squared difference between outputs and targets, in units of [-1, 1], over the interval", best="lowest"
+    )
 
     @checked
     def __init__(self, *, weight: Annotated[float, Ge(0)] = 100.0) -> None:

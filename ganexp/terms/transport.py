@@ -16,7 +16,7 @@ class Transport(Term):
     The authors' weight falls from 0.2 to 0.005 along a cosine.
     """
 
-    measures: ClassVar = Scalar("mean squared difference between samples and their latents, over the interval")
+    measures: ClassVar = Scalar("mean squared difference between samples and their latents, over the interval", best="lowest")
 
     @checked
     def __init__(self, *, weight: Annotated[float, Ge(0)] = 0.2) -> None:

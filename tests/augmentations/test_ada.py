@@ -135,9 +135,10 @@ def test_p_is_logged_kept_and_known_as_a_metric(tmp_path):
     other = built("augment=ada", "augment.images=100", "augment.every=1", "augment.target=-0.9")
     other.load_state_dict(trainer.state_dict())
     assert other.gan.augment.p.item() == p
-    check(composed(*SMALL, "augment=ada", "keep_best=augment/p"))
     with pytest.raises(UserError, match=r"^keep_best=augment/p is not logged with loss=nonsaturating; choose one of "):
         check(composed(*SMALL, "keep_best=augment/p"))
+    with pytest.raises(UserError, match=r"^keep_best=augment/p does not say whether its lowest or its highest value is best"):
+        check(composed(*SMALL, "augment=ada", "keep_best=augment/p"))
 
 
 @pytest.mark.parametrize("shape", [(3, 8, 9), (2, 8, 8), (4, 8, 8)])

@@ -38,8 +38,8 @@ def make_sweep(folder, combinations, metric="eval/fid", direction="auto", measur
         options = {one.partition("=")[0]: {"name": one.partition("=")[2]} for one in combination.split()}
         config = {"seed": seed, "dataset": (datasets or {}).get(combination, {"name": "ring"}), **options}
         (run / "config.json").write_text(json.dumps(config))
-        own = (measures or {}).get(combination)
-        (run / "measures.json").write_text(json.dumps({metric: own} if own else {}))
+        own = {"meaning": "a figure", "best": "lowest"} | ((measures or {}).get(combination) or {})
+        (run / "measures.json").write_text(json.dumps({metric: own}))
         rows = [{"progress/iteration": 1, metric: 99.0}, {"progress/iteration": 2, metric: figure}]
         if not isinstance(figure, float):
             rows[-1].pop(metric)

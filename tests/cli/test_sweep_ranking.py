@@ -7,6 +7,7 @@ from scipy import stats
 
 from ganexp.cli.sweeping import Results, Sweep
 from tests import forked
+from tests.calling import call
 from tests.cli.handmade_sweeps import make_sweep
 
 NAN = float("nan")
@@ -75,17 +76,28 @@ def test_without_a_metric_all_is_as_before(tmp_path):
     [
         ("lowest", "auto", "a"),
         ("highest", "auto", "b"),
-        (None, "auto", "a"),
         ("highest", "minimize", "a"),
-        (None, "maximize", "b"),
+        ("", "maximize", "b"),
     ],
 )
 def test_the_direction_is_what_was_said_else_what_the_key_declares(declared, direction, first, tmp_path):
-    measure = {"meaning": "recall", "best": declared} if declared else None
+    measure = {"meaning": "recall", "best": declared}
     each = {"loss=a": [1.0, 1.1], "loss=b": [3.0, 3.1]}
     make_sweep(tmp_path, each, "eval/recall", direction, dict.fromkeys(each, measure))
     (ranking,), _ = Results.read(tmp_path).rankings()
     assert ranking.places[0].combination == first
+
+
+def test_a_key_without_a_direction_is_not_ranked_and_the_remedy_is_named(tmp_path):
+    found = Results.read(make_sweep(tmp_path, {"loss=a": [0.01], "loss=b": [0.9]}, "diversity/relative"))
+    assert "ganexp report FOLDER --metric diversity/relative --direction minimize, or maximize" in found.ranking_text(400)
+    assert "ranking/" not in found.write_csv().read_text()
+    call("report", tmp_path)
+    assert "Not ranked: diversity/relative does not say" in (tmp_path / "report.html").read_text()
+    with pytest.raises(SystemExit, match=r"diversity/relative does not say which of its values are best"):
+        call("report", tmp_path, "--metric", "diversity/relative")
+    call("report", tmp_path, "--metric", "diversity/relative", "--direction", "maximize")
+    assert "Ranked by diversity/relative, highest first" in (tmp_path / "report.html").read_text()
 
 
 def test_what_every_run_logs_declares_its_direction_too(tmp_path):

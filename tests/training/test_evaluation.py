@@ -220,9 +220,15 @@ def test_the_best_so_far_is_forgotten_where_it_was_measured_otherwise(tmp_path):
 
 
 def test_figures_say_which_of_their_values_is_best():
-    keys = (None, "eval/fid", "eval/recall", "loss/d", "speed/images_per_s")
+    keys = ("eval/fid", "eval/recall", "loss/d", "speed/images_per_s")
     cfg = composed("loss=hinge", "measure=[]")
-    assert [high_is_best(key, cfg) for key in keys] == [False, False, True, False, True]
+    assert [high_is_best("keep_best", key, cfg) for key in keys] == [False, True, False, True]
+
+
+@pytest.mark.parametrize("key", ["keep_best", "sweep.metric"])
+def test_a_key_that_is_best_at_neither_end_is_refused(key):
+    with pytest.raises(UserError, match=f"^{key}=diversity/relative does not say whether its lowest or its highest value is"):
+        high_is_best(key, "diversity/relative", composed("loss=hinge", "measure=[]"))
 
 
 class Farthest(Measure[FirstFeatures]):

@@ -23,7 +23,7 @@ def sentences(figures: Sequence[tuple[str, Scalar]]) -> list[str]:
     for key, one in figures:
         meaning, of_real = plain(one)
         how = tuple(part for part in (*one.basis.split(", "), one.note) if part)
-        ways.setdefault(how, {})[f"{key} is the {meaning} ({one.best} is best{of_real})"] = None
+        ways.setdefault(how, {})[f"{key} is the {meaning}{f' ({one.best} is best{of_real})' if one.best else of_real}"] = None
     shared = [part for part in next(iter(ways), ()) if all(part in how for how in ways)]
     notes = {one.note for _, one in figures}
     said = [f"Measured with {_joined(shared, notes)}."] if shared else []

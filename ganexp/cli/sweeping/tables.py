@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ganexp.cli.sweeping.record import Sweep
 from ganexp.documents import atomic_write
+from ganexp.facts import UserError
 from ganexp.logging import reading as runs
 from ganexp.logging.reading import RecordedRun
 from ganexp.printable import printable
@@ -96,8 +97,13 @@ class Results:
 
     def ranking_text(self, width: int | None = None) -> str:
         """Return the rankings as text; empty without a metric. Notes are wrapped at the width of the terminal."""
-        metric = self.sweep.metric
-        return "" if metric is None else as_text(*self.rankings(), metric, width or shutil.get_terminal_size().columns)
+        metric, width = self.sweep.metric, width or shutil.get_terminal_size().columns
+        if metric is None:
+            return ""
+        try:
+            return as_text(*self.rankings(), metric, width)
+        except UserError as error:
+            return textwrap.fill(f"Not ranked: {printable(str(error))}.", width)
 
     def write_csv(self) -> Path:
         """Write `sweep.csv` into the folder of the sweep: everything about every job, and what its combination reached."""
@@ -120,7 +126,11 @@ class Results:
         if metric is None:
             return {}
         columns: dict[int, dict[str, Any]] = {}
-        for ranking in self.rankings()[0]:
+        try:
+            found = self.rankings()[0]
+        except UserError:  # which `ranking_text` says
+            return {}
+        for ranking in found:
             for number, place in enumerate(ranking.places, 1):
                 said: dict[str, Any] = {
                     "key": metric,

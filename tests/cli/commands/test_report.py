@@ -124,7 +124,7 @@ def test_single_eigenvalues_have_no_charts(tmp_path):
 
 def test_what_figures_share_of_how_they_were_measured_is_said_once():
     def measured(meaning, basis, further="", **others):
-        return Scalar(f"{meaning}, {basis}{further}", basis=basis, **others)
+        return Scalar(f"{meaning}, {basis}{further}", basis=basis, **{"best": "lowest"} | others)
 
     fid = measured("distance", "features: a, 50 samples", "; not ours; real data: 3", note="not ours")
     kid = measured("discrepancy, cubic", "features: a, subsets 2, 50 samples", "; not ours", note="not ours", best="highest")
@@ -137,4 +137,4 @@ def test_what_figures_share_of_how_they_were_measured_is_said_once():
         "fid is the distance (lowest is best; real data: 3).",
         "kid is the discrepancy, cubic (highest is best): subsets 2.",
     ]
-    assert sentences([("x", Scalar("x, in words"))]) == ["x is the x, in words (lowest is best)."]
+    assert sentences([("x", Scalar("x, in words"))]) == ["x is the x, in words."]

@@ -67,6 +67,8 @@ def ranked(entries: Sequence[Entry], metric: str | None = None, direction: str =
     best = measures[key].best
     if key == metric and direction != "auto":
         best = "highest" if direction == "maximize" else "lowest"
+    if not best:
+        return Order([*entries], f"Not ranked: {key} does not say whether its lowest or its highest value is best.")
     reached = [_outcome(entry, key) for entry in entries]
     (ranking,) = of_combinations(reached, best)
     entry_of = {id(run): entry for run, entry in zip(reached, entries, strict=True)}

@@ -27,7 +27,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--direction",
         choices=("auto", "minimize", "maximize"),
         default="auto",
-        help="which of its values are best; auto is what the sweep was told or the key declares, else minimize",
+        help="which of its values are best; auto is what the sweep was told or the key declares",
     )
 
 

@@ -94,7 +94,12 @@ def _ranked(given: Sequence[Path], found: Sequence[RecordedRun], asked: str | No
     if metric not in logged and metric != own:
         keys = ", ".join(sorted(logged)) or "none"
         raise UserError(f"--metric={metric} is in no row of these runs; choose one of {keys}.")
-    ranked = Results.read(given[0]).rankings(metric, direction) if sweep else ranking.rankings(found, metric, direction)
+    try:
+        ranked = Results.read(given[0]).rankings(metric, direction) if sweep else ranking.rankings(found, metric, direction)
+    except UserError as error:
+        if asked:
+            raise
+        return f"<p>Not ranked: {escape(str(error))}.</p>"
     return ranking.section(*ranked, metric)
 
 
