@@ -5,8 +5,10 @@ from typing import Any
 from ganexp.printable import printable
 from ganexp.sampling.trained import Trained
 
-GROUPS = ("dataset", "generator", "discriminator", "loss", "penalty", "strategy", "wrapper", "optimizer", "average")
+GROUPS = ("dataset", "generator", "discriminator", "loss", "term", "penalty", "strategy", "wrapper", "optimizer", "average")
 SETTINGS = ("batch_size", "d_steps", "g_steps", "latent_dim", "prior", "precision", "seed")
+OF_LATENTS = ("latent_dim", "prior")
+"""Settings that a translator, which is given sources, does not have."""
 
 MOST_NAMES = 100
 """How many classes a card names, at most."""
@@ -35,12 +37,13 @@ def card(
     """
     settings, origin = trained.origin.settings, trained.origin
     parts = {group: _name(settings[group]) for group in GROUPS if settings.get(group) and isinstance(settings[group], dict)}
-    chosen = {key: settings[key] for key in SETTINGS if key in settings}
+    chosen = {key: settings[key] for key in SETTINGS if key in settings and not (trained.source_shape and key in OF_LATENTS)}
     more = ", …" if len(origin.class_names) > MOST_NAMES else ""
     named = {"classes": ", ".join(origin.class_names[:MOST_NAMES]) + more} if origin.class_names else {}
     given = "×".join(map(str, trained.source_shape))
-    of = f"translator of sources of {given} to samples" if given else "generator of samples"
-    kind = f"A class-conditional ({trained.classes} classes)" if trained.classes else "An unconditional"
+    of = f"translator from sources of {given} to images" if given else "generator of samples"
+    kind = f"A class-conditional ({trained.classes} classes)" if trained.classes else "A" if given else "An unconditional"
+    title = "A translator" if given else "A GAN's generator"
     size = "×".join(map(str, trained.shape))
     count = sum(parameter.numel() for parameter in trained.network.parameters())
     call = "G.sample(16, seed=0, label=0)" if trained.classes else "G.sample(16, seed=0)"
@@ -55,12 +58,12 @@ def card(
         "tags: [gan, pytorch]",
         "---",
         "",
-        f"# A GAN's generator, trained on {parts.get('dataset', 'data of its own')}",
+        f"# {title}, trained on {parts.get('dataset', 'data of its own')}",
         "",
         f"{kind} {of} of {size}, with {count:,} parameters, trained",
         f"for {origin.iterations:,} iterations by ganexp.",
         "",
-        *([f"![Samples]({picture})", ""] if picture else []),
+        *([f"![{'Sources, outputs and targets' if given else 'Samples'}]({picture})", ""] if picture else []),
         "```python",
         "import ganexp",
         "",

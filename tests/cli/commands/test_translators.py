@@ -86,7 +86,10 @@ def test_averages_and_saved_folders_are_translators_again(run, tmp_path):
         assert loaded.source_shape == tuple(source.shape[1:])
         assert loaded(source).shape == source.shape
     torch.testing.assert_close(ganexp.load(folder)(source), ganexp.load(run)(source), rtol=0, atol=0)
-    assert "G(sources)" in (folder / "README.md").read_text()
+    card = (folder / "README.md").read_text()
+    assert all(words in card for words in ("G(sources)", "# A translator, trained on"))
+    assert ("| term |" in card) == bool(json.loads((run / "config.json").read_text())["term"])
+    assert not any(words in card for words in ("latent", "prior", "unconditional"))
     assert not (folder / "samples.png").exists()  # it would show data
     assert json.loads((folder / "generator.json").read_text())["source_shape"] == list(source.shape[1:])
 
