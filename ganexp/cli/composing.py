@@ -37,7 +37,7 @@ With a list, as in `override /penalty@_global_.penalty: [r1]`, Hydra needs that 
 
 
 @dataclass(frozen=True)
-class Asked:
+class Request:
     """What a command line asks for.
 
     Args:
@@ -107,18 +107,18 @@ def started(line: Line) -> Iterator[Loader]:
         GlobalHydra.instance().hydra = before
 
 
-def composed(line: Line, checkpoint: Path | None = None) -> Asked:
+def composed(line: Line, checkpoint: Path | None = None) -> Request:
     """Compose the configuration of one run from a command line; a run that goes on from a checkpoint has a folder already."""
     with started(line) as loader:
         with composing():
             cfg = loader.load_configuration(line.name, [*line.words], run_mode=RunMode.RUN)
-        named = line.said("hydra.run.dir") is not None
+        named = line.value_of("hydra.run.dir") is not None
         if checkpoint:
             cfg.hydra.run.dir = "."
         elif not named:
             cfg.hydra.run.dir = str(as_written(cfg.hydra.run, "dir")).replace(CHOICES, run_name(cfg))
         HydraConfig.instance().set_config(cfg)  # for ${hydra:…}
-        return Asked(
+        return Request(
             *values_of(cfg, cfg.hydra),
             Path(cfg.hydra.run.dir),
             named,

@@ -30,7 +30,7 @@ class Line:
     conf: Path = CONF
     name: str = "train"
 
-    def said(self, key: str) -> str | None:
+    def value_of(self, key: str) -> str | None:
         """Return the last value that was typed for a key; None if there is none."""
         return next((word.partition("=")[2] for word in reversed(self.words) if key_of(word) == key), None)
 

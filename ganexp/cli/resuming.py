@@ -13,7 +13,7 @@ from typing import Any
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import OmegaConf
 
-from ganexp.cli.composing import Asked, composed
+from ganexp.cli.composing import Request, composed
 from ganexp.cli.hydra_errors import composing
 from ganexp.cli.line import Line, key_of
 from ganexp.cli.naming import by_latest, short
@@ -32,7 +32,7 @@ MOST_TOLD = 5
 """How many of the settings in which a run differs are told."""
 
 
-def resumed(line: Line, name: str) -> Asked:
+def resumed(line: Line, name: str) -> Request:
     """Return the request of a command line with `resume=`: the run's recorded values, changed by the typed words.
 
     Args:
@@ -42,7 +42,7 @@ def resumed(line: Line, name: str) -> Asked:
     Raises:
         UserError: There is no such run, or its configuration says what only the person who types may decide.
     """
-    if line.said("hydra.run.dir") is not None:
+    if line.value_of("hydra.run.dir") is not None:
         raise UserError(f"resume={name} goes on in the folder of that run: leave out hydra.run.dir.")
     checkpoint = find_checkpoint(name)
     recorded = runs.read_document(RunFolder.of_checkpoint(checkpoint).config)
@@ -51,14 +51,14 @@ def resumed(line: Line, name: str) -> Asked:
         raise UserError(f"resume={name}: {config} is missing or broken: restore it, or begin a new run, init_from={name}.")
     chosen = [key_of(word) for word in line.words if key_of(word) in GROUPS and effect_of(key_of(word)) != "training"]
     to_compose = tuple(word for word in line.words if _is_composed(word, chosen))
-    asked = composed(replace(line, words=to_compose), checkpoint)  # what is said to Hydra, and lists that are chosen anew
-    values = completed(recorded) | {key: asked.values[key] for key in ("data_root", *chosen)}
+    request = composed(replace(line, words=to_compose), checkpoint)  # what is said to Hydra, and lists that are chosen anew
+    values = completed(recorded) | {key: request.values[key] for key in ("data_root", *chosen)}
     for word in line.words:
         if word not in to_compose and key_of(word) != "resume":
             _lay_over(values, word)
     typed = ["data_root", *map(key_of, line.words)]
-    values = checked(values, f"resume={name}", typed=typed, trust=asked.values["trust"] or [])
-    return replace(asked, values=values, config=parse(values))
+    values = checked(values, f"resume={name}", typed=typed, trust=request.values["trust"] or [])
+    return replace(request, values=values, config=parse(values))
 
 
 def find_checkpoint(name: str) -> Path:

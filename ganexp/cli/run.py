@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ganexp.cli import process
-from ganexp.cli.composing import Asked, composed
+from ganexp.cli.composing import Request, composed
 from ganexp.cli.ending import epilogue, stopped_by
 from ganexp.cli.folders import lock_or_refuse, make_new, point_latest_at, refuse_unmakeable, write_texts
 from ganexp.cli.launching import is_distributed, joined, refuse_different, restarted_since
@@ -35,10 +35,14 @@ def run(line: Line) -> None:
         SystemExit: It has failed, or a signal has stopped it; its log says which.
     """
     with joined() if is_distributed() else nullcontext(Processes()) as processes:
-        asked = processes.together(lambda: asked_by(line))
-        processes.first(lambda: refuse_taken(asked))
-        with Log(shown=processes.is_main, verbose=asked.verbose) as messages:
-            chosen = " ".join(f"{group}={called(asked.values[group])}" for group in ("dataset", "loss", "strategy"))
+        name = line.value_of("resume")
+        named = name not in (None, "auto", "null", "")
+        request = processes.together(lambda: resumed(line, str(name)) if named else composed(line))
+        auto, since = request.values["resume"] == "auto", restarted_since()
+        if not (request.checkpoint or auto or since):
+            processes.first(lambda: refuse_folder(request))  # before torch is imported and data are loaded
+        with Log(shown=processes.is_main, verbose=request.verbose) as messages:
+            chosen = " ".join(f"{group}={called(request.values[group])}" for group in ("dataset", "loss", "strategy"))
             log.info("Preparing %s.", chosen)  # at once, since importing torch takes seconds, and on a busy machine many
             from ganexp.cli.failures import logged
             from ganexp.config.build import trainer_of
@@ -46,16 +50,16 @@ def run(line: Line) -> None:
             from ganexp.training import Stopping
 
             process.by_exception()
-            checkpoint = asked.checkpoint
-            if asked.values["resume"] == "auto" or restarted_since():
-                checkpoint = processes.first(lambda: to_resume(asked))
-            plan = processes.together(lambda: plan_for(asked, processes, checkpoint))
+            checkpoint = request.checkpoint
+            if auto or since:
+                checkpoint = processes.first(lambda: to_resume(request, None if auto else since))
+            plan = processes.together(lambda: plan_for(request, processes, checkpoint))
             if processes.count > 1:
                 refuse_different(plan.values, processes)
-            for warning in asked.warnings:
+            for warning in request.warnings:
                 log.warning("%s", warning)
             obtained = processes.together(partial(obtain, plan))
-            folder = processes.first(lambda: folder_of(asked, checkpoint))
+            folder = processes.first(lambda: folder_of(request, checkpoint))
             processes.first(lambda: messages.begin(folder))
             with Stopping() as stopping, logged(processes, folder):
                 trainer = processes.together(partial(trainer_of, plan, folder, obtained=obtained, stopping=stopping))
@@ -68,71 +72,58 @@ def run(line: Line) -> None:
                 if processes.is_main:
                     log.info("%s", epilogue(summary))
                     if stopped:
-                        again = f"resume={short(folder)}" if "checkpoint" in summary["paths"] else None
-                        log.info("%s", stopped_by(stopped, again))
+                        word = f"resume={short(folder)}" if "checkpoint" in summary["paths"] else None
+                        log.info("%s", stopped_by(stopped, word))
                 processes.close()
             if stopped:
                 raise SystemExit(128 + stopped)
 
 
-def asked_by(line: Line) -> Asked:
-    """Return the request of a command line: a composed configuration, or a recorded one with the typed changes."""
-    name = line.said("resume")
-    named = name not in (None, "auto", "null", "")
-    return resumed(line, str(name)) if named else composed(line)
+def refuse_folder(request: Request) -> None:
+    """Refuse the folder of a new run that is taken or cannot be made."""
+    if request.folder == Path():
+        raise UserError("hydra.run.dir should name a folder of the run's own, as in hydra.run.dir=outputs/mine.")
+    if request.named:
+        refuse_used(request.folder)
+        if Sweep.is_in(request.folder):
+            raise UserError(f"{request.folder} holds a sweep: choose another hydra.run.dir.")
+    refuse_unmakeable(request.folder, "hydra.run.dir")
 
 
-def refuse_taken(asked: Asked) -> None:
-    """Refuse the folder of a new run that is taken or cannot be made, before torch is imported and data are loaded."""
-    if not asked.checkpoint and asked.values["resume"] != "auto" and not restarted_since():
-        _refuse_unfit(asked)
-
-
-def to_resume(asked: Asked) -> Path | None:
+def to_resume(request: Request, since: float | None) -> Path | None:
     """Return the checkpoint that `resume=auto` finds, that of the newest unfinished run; or the last one of a restarted run.
 
     A run that torchrun has restarted goes on from the last checkpoint that it has written since its first start.
     """
-    since, auto = restarted_since(), asked.values["resume"] == "auto"
-    if asked.checkpoint:
-        return RunFolder.of_checkpoint(asked.checkpoint).last
-    checkpoint = newest_unfinished(asked.values, asked.folder.parent, since=None if auto else since)
-    if auto:
-        log.info("%s", found_by_auto(asked.values, asked.folder.parent, checkpoint))
+    if request.checkpoint:
+        return RunFolder.of_checkpoint(request.checkpoint).last
+    checkpoint = newest_unfinished(request.values, request.folder.parent, since=since)
+    if since is None:
+        log.info("%s", found_by_auto(request.values, request.folder.parent, checkpoint))
     return checkpoint
 
 
-def plan_for(asked: Asked, processes: Processes, checkpoint: Path | None) -> "Plan":
+def plan_for(request: Request, processes: Processes, checkpoint: Path | None) -> "Plan":
     """Return the plan of a run, which goes on from a checkpoint if there is one; its loggers could begin."""
     from ganexp.config.check import check, check_loggers  # imports torch
     from ganexp.config.resume import Checkpoint
 
     resumed = Checkpoint.read(checkpoint) if checkpoint else None
-    values, config = asked.values | {"resume": None}, asked.config
+    values, config = request.values | {"resume": None}, request.config
     plan = check(values, config=config, trust=config.trust, processes=processes, checkpoint=resumed)
     if plan.parts.loggers:
         check_loggers(plan)
     return plan
 
 
-def folder_of(asked: Asked, checkpoint: Path | None) -> Path:
+def folder_of(request: Request, checkpoint: Path | None) -> Path:
     """Make and lock the folder of a run: that of the checkpoint, the one that was typed, or a new one."""
     if checkpoint:
         folder = RunFolder.of_checkpoint(checkpoint).path
         lock_or_refuse(folder, "wait for it, or begin a new run without resume")
         return folder
-    _refuse_unfit(asked)  # again: it may have been taken since
-    folder = asked.folder if asked.named else make_new(asked.folder)
+    refuse_folder(request)  # another run may have taken it since
+    folder = request.folder if request.named else make_new(request.folder)
     lock_or_refuse(folder, "choose another hydra.run.dir, or wait")
-    write_texts(folder / ".hydra", asked.hydra)
+    write_texts(folder / ".hydra", request.hydra)
     return short(folder.absolute())
-
-
-def _refuse_unfit(asked: Asked) -> None:
-    if asked.folder == Path():
-        raise UserError("hydra.run.dir should name a folder of the run's own, as in hydra.run.dir=outputs/mine.")
-    if asked.named:
-        refuse_used(asked.folder)
-        if Sweep.is_in(asked.folder):
-            raise UserError(f"{asked.folder} holds a sweep: choose another hydra.run.dir.")
-    refuse_unmakeable(asked.folder, "hydra.run.dir")

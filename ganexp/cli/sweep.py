@@ -84,7 +84,7 @@ def continued(line: Line) -> Path | None:
 
     The folder may be anyone's, so none of its words are taken: whoever resumes the sweep types them again.
     """
-    name = line.said("sweep.resume")
+    name = line.value_of("sweep.resume")
     if name in (None, "null", ""):
         return None
     try:
@@ -183,10 +183,10 @@ def _begin(loader: Loader, cfg: DictConfig, line: Line, words: Sequence[str]) ->
     print(f"Preparing {'a search' if is_search(cfg) else 'a sweep'}.", flush=True)  # at once, since checks import torch
     _check_sweep(cfg, differing)
     _check_jobs(loader, cfg, jobs)
-    direction = settle_direction(cfg, line.said("hydra.sweeper.direction") is not None)
+    direction = settle_direction(cfg, line.value_of("hydra.sweeper.direction") is not None)
     if cfg.hydra.sweeper._target_ == SEARCH:
         _check_search(cfg, parsed)
-    if line.said("hydra.sweep.dir") is None:
+    if line.value_of("hydra.sweep.dir") is None:
         folder = make_new(folder)
     lock_or_refuse(folder, "choose another hydra.sweep.dir, or wait")
     recorded = tuple(without(words, "hydra.sweeper.storage"))  # the address of a database may hold a password

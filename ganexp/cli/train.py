@@ -43,7 +43,7 @@ def train(words: Sequence[str]) -> None:
     from ganexp.cli.line import read
 
     line = read(words)
-    if line.sweeps or line.said("sweep.resume"):
+    if line.sweeps or line.value_of("sweep.resume"):
         from ganexp.cli.sweep import sweep
 
         sweep(line)

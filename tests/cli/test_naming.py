@@ -88,8 +88,8 @@ def test_a_name_is_given_once(tmp_path):
 @pytest.mark.parametrize("adding", ["", "+", "++"])
 def test_a_folder_that_was_named_is_taken_however_it_was_written(adding):
     typed = read([f"{adding}hydra.run.dir=out"])
-    assert typed.said("hydra.run.dir") == "out"
-    assert typed.said("hydra.sweep.dir") is None
+    assert typed.value_of("hydra.run.dir") == "out"
+    assert typed.value_of("hydra.sweep.dir") is None
 
 
 def test_an_outputs_folder_that_is_a_link_to_nowhere_is_refused(tmp_path):

@@ -37,7 +37,7 @@ def run_folder(folder, *overrides, **values):
 
 def asked(*words):
     line = read(words)
-    return resumed(line, line.said("resume"))
+    return resumed(line, line.value_of("resume"))
 
 
 def test_a_line_is_read_with_its_folders_wherever_its_options_stand(tmp_path, monkeypatch):
@@ -45,7 +45,7 @@ def test_a_line_is_read_with_its_folders_wherever_its_options_stand(tmp_path, mo
     line = read(["-cd", "mine", "loss=hinge", "--config-name=other", "~penalty", "-m", "optimizer.lr=-1"])
     assert line == Line(("loss=hinge", "~penalty", "optimizer.lr=-1"), sweeps=True, further=tmp_path / "mine", name="other")
     assert line.options == ["--config-dir", str(tmp_path / "mine"), "--config-name", "other"]
-    assert read(["a=1", "+a=2=3"]).said("a") == "2=3"
+    assert read(["a=1", "+a=2=3"]).value_of("a") == "2=3"
     for wrong in (["--config-dir"], ["--loss=hinge"]):
         with pytest.raises(UserError, match=re.escape(wrong[0].partition("=")[0].lstrip("-"))):
             read(wrong)
