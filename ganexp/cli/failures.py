@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NoReturn
 
-from ganexp.cli.naming import short
 from ganexp.distributed.processes import Processes
 from ganexp.documents import FULL, Unwritable
 from ganexp.facts import UserError
@@ -55,6 +54,8 @@ def meaning(error: Exception, folder: Path | None = None) -> str | None:
         return of_hydra(error)
     goes_on = "start it again"
     if folder is not None:
+        from ganexp.cli.naming import short  # takes what configurations need, and nothing else here does
+
         has_checkpoint = RunFolder(folder).last.exists()
         goes_on = f"continue with resume={short(folder)}" if has_checkpoint else "begin again, since there is no checkpoint yet"
     if isinstance(error, OSError) and error.errno in FULL:
@@ -68,6 +69,8 @@ def meaning(error: Exception, folder: Path | None = None) -> str | None:
         return "The output is no longer read (broken pipe); files already written are kept."
     if isinstance(error, MemoryError):
         return OUT_OF_MEMORY.format(_about_memory(error), goes_on)
+    if sys.modules.get("ganexp.data") and (said := _of_data(error, goes_on)):
+        return said
     if sys.modules.get("torch") and (said := _of_torch(error, goes_on)):
         return said
     return sentence(error) if isinstance(error, OSError) and error.errno is None else None  # one of ours
@@ -108,10 +111,8 @@ def exit_silently() -> NoReturn:
     raise SystemExit(1)
 
 
-def _of_torch(error: Exception, goes_on: str) -> str | None:
-    """Return the sentence for an error that cannot be raised before torch is imported."""
-    import torch
-
+def _of_data(error: Exception, goes_on: str) -> str | None:
+    """Return the sentence for an error of training on data, whose classes take Pillow and more to import."""
     from ganexp.data import DecodingError, ReadingError, UnlikeError
     from ganexp.training import Diverged
 
@@ -123,6 +124,13 @@ def _of_torch(error: Exception, goes_on: str) -> str | None:
         return f"{error}: {goes_on} once it can."
     if isinstance(error, DecodingError):
         return f"{error}: remove or replace it, and begin a new run, since these were other data."
+    return None
+
+
+def _of_torch(error: Exception, goes_on: str) -> str | None:
+    """Return the sentence for an error that cannot be raised before torch is imported."""
+    import torch
+
     if isinstance(error, torch.OutOfMemoryError):
         return OUT_OF_MEMORY.format(_about_memory(error), goes_on)
     if isinstance(error, torch.AcceleratorError):

@@ -9,7 +9,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from ganexp.config.defaults import option_files
 from ganexp.documents import refuse_links_out, refuse_outside
 from ganexp.facts import UserError
 from ganexp.logging import reading
@@ -124,16 +123,20 @@ def refuse_absent(device: str) -> None:
 
 def refuse_unknown(option: str, names: Sequence[str], group: str) -> None:
     """Refuse names of which a group has no file."""
+    from ganexp.config.defaults import option_files  # which a command for other people's scripts need not have
+
     known = option_files(group)
     for name in names:
         if name not in known:
             raise UserError(f"{option} {name} is unknown: choose from {', '.join(sorted(known))}")
 
 
-def refuse_without(package: str, extra: str) -> None:
-    """Refuse a command whose package is not installed."""
+def refuse_without(package: str, extra: str = "") -> None:
+    """Refuse a command whose package is not installed: one of an extra, or one that `pip install --no-deps` left out."""
     if find_spec(package) is None:
-        raise UserError(f"this needs {package.replace('_', '-')}, which is not installed: pip install -e '.[{extra}]'")
+        name = package.replace("_", "-")
+        remedy = f"-e '.[{extra}]'" if extra else name
+        raise UserError(f"this needs {name}, which is not installed: pip install {remedy}")
 
 
 def inside(run: Path, name: str) -> Path:

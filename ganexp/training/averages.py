@@ -4,7 +4,6 @@ import copy
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
-import numpy as np
 import torch
 from annotated_types import Ge, Gt, Lt
 from torch import Tensor, nn
@@ -244,6 +243,8 @@ def gamma_of(width: float) -> float:
 
     The width has to be below that of γ = 0, 1/√12; every `Width` is.
     """
+    import numpy as np  # only averages of a width need it
+
     inverse = width**-2
     return float(max(np.roots([1, 7, 16 - inverse, 12 - inverse]).real))
 
@@ -283,6 +284,8 @@ def shares_of(averages: Sequence[tuple[int, float]], iteration: int, width: Widt
     Each average is an iteration and a γ. Best is by least squares over the weight functions of time; the error is the distance
     between the two functions, relative to the norm of the wanted one.
     """
+    import numpy as np
+
     if not averages:
         raise ValueError(f"there is no snapshot of iteration {iteration} or an earlier one")
     times, gammas = np.array([float(time) for time, _ in averages]), np.array([gamma for _, gamma in averages])
@@ -297,6 +300,8 @@ def shares_of(averages: Sequence[tuple[int, float]], iteration: int, width: Widt
 
 def _inner(t: Any, gamma: Any, other_t: Any, other_gamma: Any) -> Any:
     """Return ∫ p q for p(τ) = (γ + 1) τ^γ / t^(γ + 1) up to t, and q likewise; powers are of ratios of times only."""
+    import numpy as np
+
     earlier = np.minimum(t, other_t)
     shares = (earlier / t) ** gamma * (earlier / other_t) ** other_gamma
     return (gamma + 1) * (other_gamma + 1) / (gamma + other_gamma + 1) * shares * earlier / (t * other_t)

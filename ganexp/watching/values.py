@@ -15,7 +15,10 @@ class Values:
     def number(self, tensor: Tensor) -> int:
         """Return the number of a tensor's values, a new one if they cannot be read."""
         try:
-            read = hash(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes())
+            flat = tensor.detach().cpu().contiguous().flatten().view(torch.uint8)
+            copied = bytearray(flat.numel() or 1)  # torch reads none of no bytes; NumPy, which would, need not be there
+            torch.frombuffer(copied, dtype=torch.uint8)[: flat.numel()].copy_(flat)
+            read = hash(bytes(copied))
         except (RuntimeError, NotImplementedError, TypeError):  # on the meta device, sparse, complex and the like
             read = object.__hash__(object())
         return self._numbers.setdefault((tensor.shape, tensor.dtype, read), len(self._numbers) + 1)

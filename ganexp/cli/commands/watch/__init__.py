@@ -32,4 +32,5 @@ def refuse(options: Namespace) -> None:
     if options.picture:
         if options.picture.suffix != ".png":
             raise UserError(f"--picture {options.picture} should end in .png")
+        shared.refuse_without("matplotlib")
         refuse_unwritable(options.picture)

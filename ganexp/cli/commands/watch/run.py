@@ -6,11 +6,9 @@ import json
 import runpy
 import sys
 import traceback
+from importlib.metadata import entry_points
 from typing import Any
 
-from ganexp.cli.commands.watch.lives import lives
-from ganexp.config.defaults import option_files
-from ganexp.config.plugins import conf_folders
 from ganexp.documents import atomic_write
 from ganexp.strategies import Strategy
 from ganexp.watching import WatchedLoop, watch
@@ -70,6 +68,8 @@ def run(options: argparse.Namespace) -> WatchedLoop:
         sys.argv, sys.path[:] = before
     print(json.dumps(report.json(), indent=2) if options.json else report)
     if options.picture and report.recorded is not None:
+        from ganexp.cli.commands.watch.lives import lives  # needs matplotlib, which no other part of the report does
+
         options.picture.parent.mkdir(parents=True, exist_ok=True)
         with atomic_write(options.picture) as file:
             lives(report).savefig(file, dpi=120)
@@ -85,14 +85,16 @@ def run(options: argparse.Namespace) -> WatchedLoop:
 
 def of_plugins() -> dict[str, Strategy]:
     """Return the strategies of installed plug-ins, with the settings of their files."""
-    folders = conf_folders()
-    files = option_files("strategy", folders) if folders else {}
-    if not files:  # and nothing that configurations need is imported
+    if not entry_points(group="ganexp.plugins"):  # and nothing that configurations need is imported
         return {}
     from omegaconf import OmegaConf
 
     from ganexp.config.assemble import plain_strategy_of
     from ganexp.config.choices import choose
+    from ganexp.config.defaults import option_files
+    from ganexp.config.plugins import conf_folders
 
+    folders = conf_folders()
+    files = option_files("strategy", folders) if folders else {}
     nodes: dict[str, Any] = {name: OmegaConf.to_container(OmegaConf.load(path)) for name, path in files.items()}
     return {name: plain_strategy_of(choose("strategy", node)) for name, node in nodes.items()}
