@@ -16,24 +16,19 @@ if __name__ == "__main__":
     process.begin()  # while torch is imported
 
 import argparse
-import shutil
-import subprocess
 import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
 from ganexp.documents import refuse_unwritable
-from ganexp.logging.layout import RunFolder
-from ganexp.logging.lock import FolderLocked, lock, unlock
-from ganexp.logging.reading import read
 from ganexp.printable import printable
+from published import trials
 from published.pacgan import EPOCHS, PUBLISHED, READINGS, Figures, Trial, append, drawn, results, summary
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = trials.ROOT
 ITERATIONS = 1000
 """Iterations of an epoch, as the authors' code counts them."""
-KEYS = ("eval/modes", "eval/high_quality", "eval/mode_kl")
 
 
 def main(arguments: Sequence[str] | None = None) -> str:
@@ -79,12 +74,7 @@ def run(trial: Trial, epochs: int, folder: Path, further: tuple[str, ...] = ()) 
             raise RuntimeError(
                 f"{place} has gone beyond {epochs} epochs: name one of {', '.join(map(str, there))} with --epochs"
             )
-        length = f"iterations={epochs * ITERATIONS}"
-        if RunFolder(place).last.exists():
-            train([f"resume={place}", length])
-        else:
-            _clear(place)
-            train([*trial.overrides, *further, length, f"hydra.run.dir={place}"])
+        trials.go_on(place, (*trial.overrides, *further), epochs * ITERATIONS)
     found = evaluations(place)
     if epochs not in found:
         raise RuntimeError(f"{place} did not finish; its train.log says why")
@@ -93,27 +83,7 @@ def run(trial: Trial, epochs: int, folder: Path, further: tuple[str, ...] = ()) 
 
 def evaluations(place: Path) -> dict[int, Figures]:
     """Return the evaluations of a trial by epochs; none if it has not begun."""
-    rows = read(place).rows if place.is_dir() else []
-    evaluated = [(row["progress/iteration"], row) for row in rows if all(key in row for key in KEYS)]
-    return {int(at) // ITERATIONS: Figures(*(float(row[key]) for key in KEYS)) for at, row in evaluated}
-
-
-def _clear(place: Path) -> None:
-    """Remove the files of a trial that was killed before its first checkpoint."""
-    if not place.exists():
-        return
-    try:
-        lock(place)
-        shutil.rmtree(place)
-    except FolderLocked as error:
-        raise RuntimeError(f"{error}: wait for it, or name another --folder") from None
-    finally:
-        unlock(place)
-
-
-def train(words: Sequence[str]) -> None:
-    """Call `train.py`."""
-    subprocess.run([sys.executable, str(ROOT / "train.py"), *words], cwd=ROOT, stdin=subprocess.DEVNULL, check=False)
+    return {at // ITERATIONS: Figures(*figures) for at, figures in trials.evaluations(place).items()}
 
 
 def _parser() -> argparse.ArgumentParser:

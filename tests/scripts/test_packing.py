@@ -11,6 +11,7 @@ from scipy import stats
 
 import packing
 from ganexp.logging.layout import RunFolder
+from published import trials
 from published.pacgan import TRIALS, Figures, Trial, append, p_of, results, summary
 from tests.forked import train
 
@@ -26,7 +27,7 @@ def here(tmp_path, monkeypatch):
         asked.append([*words])
         train(*words, cwd=tmp_path)
 
-    monkeypatch.setattr(packing, "train", forked)
+    monkeypatch.setattr(trials, "train", forked)
     monkeypatch.setattr(packing, "ITERATIONS", 2)
     return asked
 
@@ -88,7 +89,7 @@ def test_a_file_of_something_else_is_refused(tmp_path):
 
 
 def test_a_trial_that_does_not_finish_is_said(tmp_path, monkeypatch):
-    monkeypatch.setattr(packing, "train", lambda words: None)
+    monkeypatch.setattr(trials, "train", lambda words: None)
     with pytest.raises(SystemExit) as end:
         packing.main(words(tmp_path, "none", 1))
     assert "ring-1-0-beta0.2 did not finish" in str(end.value)
@@ -99,7 +100,7 @@ def test_a_trial_that_was_killed_before_its_first_checkpoint_begins_again(tmp_pa
     place = tmp_path / "killed" / "ring-1-0-beta0.2"
     left = RunFolder(place)
     asked = []
-    monkeypatch.setattr(packing, "train", lambda words: asked.append((words[0], left.rows.exists())))
+    monkeypatch.setattr(trials, "train", lambda words: asked.append((words[0], left.rows.exists())))
     place.mkdir(parents=True)
     left.rows.write_text('{"progress/iteration": 1000}\n')
     with pytest.raises(RuntimeError, match="did not finish"):
