@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -107,26 +107,28 @@ def started(line: Line) -> Iterator[Loader]:
         GlobalHydra.instance().hydra = before
 
 
-def composed(line: Line, checkpoint: Path | None = None) -> Request:
-    """Compose the configuration of one run from a command line; a run that goes on from a checkpoint has a folder already."""
+def composed(line: Line) -> Request:
+    """Compose the configuration of a new run from a command line."""
     with started(line) as loader:
         with composing():
             cfg = loader.load_configuration(line.name, [*line.words], run_mode=RunMode.RUN)
         named = line.value_of("hydra.run.dir") is not None
-        if checkpoint:
-            cfg.hydra.run.dir = "."
-        elif not named:
+        if not named:
             cfg.hydra.run.dir = str(as_written(cfg.hydra.run, "dir")).replace(CHOICES, run_name(cfg))
         HydraConfig.instance().set_config(cfg)  # for ${hydra:…}
-        return Request(
-            *values_of(cfg, cfg.hydra),
-            Path(cfg.hydra.run.dir),
-            named,
-            plain(cfg.hydra)["verbose"] if OmegaConf.is_config(cfg.hydra.verbose) else cfg.hydra.verbose,
-            tuple(doubts(cfg.hydra)),
-            {} if checkpoint else as_hydra_writes(cfg, cfg.hydra),
-            checkpoint,
-        )
+        values, config = values_of(cfg, cfg.hydra)
+        folder, warnings = Path(cfg.hydra.run.dir), tuple(doubts(cfg.hydra))
+        return Request(values, config, folder, named, cfg.hydra.verbose, warnings, as_hydra_writes(cfg, cfg.hydra))
+
+
+def composed_keys(line: Line, keys: Iterable[str]) -> tuple[dict[str, Any], Any]:
+    """Compose some keys from a command line, and return their plain values and Hydra's own configuration."""
+    with started(line) as loader:
+        with composing():
+            cfg = loader.load_configuration(line.name, [*line.words], run_mode=RunMode.RUN)
+        refuse_chdir(cfg.hydra)
+        HydraConfig.instance().set_config(cfg)  # for ${hydra:…}
+        return plain(OmegaConf.masked_copy(cfg, [*keys])), cfg.hydra
 
 
 def compose(*overrides: str, config_dir: str | Path | None = None) -> DictConfig:
@@ -154,13 +156,18 @@ def values_of(cfg: DictConfig, hydra: Any) -> tuple[dict[str, Any], Config]:
 
     Torch is not imported for this: most mistakes are found at once.
     """
-    if hydra.job.chdir:  # relative paths would mean other places once the run has begun
-        raise UserError("hydra.job.chdir=true would make relative paths mean places below the run folder: leave it out.")
+    refuse_chdir(hydra)
     settle_groups(cfg, hydra)
     if any("._target_=" in word for word in typed_overrides(hydra)):
         rename_groups(cfg, typed_overrides(hydra))
     values = plain(_without_hydra(cfg))
     return values, parse(values)
+
+
+def refuse_chdir(hydra: Any) -> None:
+    """Refuse to change the working directory: relative paths would mean other places once the run has begun."""
+    if hydra.job.chdir:
+        raise UserError("hydra.job.chdir=true would make relative paths mean places below the run folder: leave it out.")
 
 
 def as_written(node: DictConfig, key: str) -> Any:

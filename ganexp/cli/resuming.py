@@ -13,7 +13,7 @@ from typing import Any
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import OmegaConf
 
-from ganexp.cli.composing import Request, composed
+from ganexp.cli.composing import Request, composed_keys, doubts
 from ganexp.cli.hydra_errors import composing
 from ganexp.cli.line import Line, key_of
 from ganexp.cli.naming import by_latest, short
@@ -51,14 +51,14 @@ def resumed(line: Line, name: str) -> Request:
         raise UserError(f"resume={name}: {config} is missing or broken: restore it, or begin a new run, init_from={name}.")
     chosen = [key_of(word) for word in line.words if key_of(word) in GROUPS and effect_of(key_of(word)) != "training"]
     to_compose = tuple(word for word in line.words if _is_composed(word, chosen))
-    request = composed(replace(line, words=to_compose), checkpoint)  # what is said to Hydra, and lists that are chosen anew
-    values = completed(recorded) | {key: request.values[key] for key in ("data_root", *chosen)}
+    typed_values, hydra = composed_keys(replace(line, words=to_compose), ["data_root", "trust", *chosen])
+    trust = typed_values.pop("trust") or []
+    values = completed(recorded) | typed_values
     for word in line.words:
         if word not in to_compose and key_of(word) != "resume":
             _lay_over(values, word)
-    typed = ["data_root", *map(key_of, line.words)]
-    values = checked(values, f"resume={name}", typed=typed, trust=request.values["trust"] or [])
-    return replace(request, values=values, config=parse(values))
+    values = checked(values, f"resume={name}", typed=["data_root", *map(key_of, line.words)], trust=trust)
+    return Request(values, parse(values), Path(), False, hydra.verbose, tuple(doubts(hydra)), {}, checkpoint)
 
 
 def find_checkpoint(name: str) -> Path:
