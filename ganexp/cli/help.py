@@ -55,11 +55,7 @@ def print_help(arguments: Sequence[str]) -> str | None:
 
 
 def described(arguments: Sequence[str]) -> str:
-    """Return the groups and the keys of the configuration that a command line names, as text for a terminal.
-
-    Raises:
-        UserError: There is no such configuration, or a word names no group and no key in it.
-    """
+    """Return the groups and the keys of the configuration that a command line names, as text for a terminal."""
     width = max(NARROWEST, min(WIDEST, shutil.get_terminal_size().columns))
     line = read([one for one in arguments if one not in ("-h", "--help")])
     typed = [line.further] if line.further else []

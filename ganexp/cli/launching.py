@@ -26,12 +26,7 @@ def is_distributed() -> bool:
 
 @contextmanager
 def joined() -> Iterator[Processes]:
-    """Join the processes that torchrun has started, if any; an error then ends all of them, and one of them reports it.
-
-    Raises:
-        UserError: The processes do not find each other.
-        SystemExit: Another process reports why.
-    """
+    """Join the processes that torchrun has started, if any; an error then ends all of them, and one of them reports it."""
     if not is_distributed():
         yield Processes()
         return
@@ -51,12 +46,7 @@ def joined() -> Iterator[Processes]:
 
 
 def refuse_distributed() -> None:
-    """Refuse a sweep in several processes.
-
-    Raises:
-        UserError: There are several, and this one reports it.
-        SystemExit: Another process reports it.
-    """
+    """Refuse a sweep in several processes."""
     if not is_distributed():
         return
     if os.environ.get("RANK", "0") != "0":

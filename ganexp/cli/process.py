@@ -50,11 +50,7 @@ def run(main: Callable[[], object]) -> None:
 
 @contextmanager
 def ending() -> Iterator[None]:
-    """End the process with one line at Ctrl-C, and for what a user can mend; what may be a bug is raised.
-
-    Raises:
-        SystemExit: With the line, or with 130 after Ctrl-C.
-    """
+    """End the process with one line at Ctrl-C, and for what a user can mend; what may be a bug is raised."""
     try:
         yield
     except KeyboardInterrupt:

@@ -38,9 +38,6 @@ def resumed(line: Line, name: str) -> Request:
     Args:
         line: What was typed.
         name: A run folder, or a checkpoint in one.
-
-    Raises:
-        UserError: There is no such run, or its configuration says what only the person who types may decide.
     """
     if line.value_of("hydra.run.dir") is not None:
         raise UserError(f"resume={name} goes on in the folder of that run: leave out hydra.run.dir.")

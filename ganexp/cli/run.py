@@ -28,12 +28,7 @@ log = logging.getLogger(__name__)
 
 
 def run(line: Line) -> None:
-    """Train one run, in one process or in all that torchrun has started; nothing is written before it has a folder.
-
-    Raises:
-        UserError: The run cannot begin.
-        SystemExit: It has failed, or a signal has stopped it; its log says which.
-    """
+    """Train one run, in one process or in all that torchrun has started; nothing is written before it has a folder."""
     with joined() if is_distributed() else nullcontext(Processes()) as processes:
         name = line.value_of("resume")
         named = name not in (None, "auto", "null", "")

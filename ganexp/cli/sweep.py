@@ -43,12 +43,7 @@ SEARCH = "ganexp.cli.sweeping.search.Search"
 
 
 def sweep(line: Line) -> None:
-    """Run the jobs of a sweep, or the unfinished ones of a resumed sweep, and print their outcomes.
-
-    Raises:
-        UserError: The sweep cannot begin or be continued, or a job has failed.
-        SystemExit: A signal has stopped the sweep.
-    """
+    """Run the jobs of a sweep, or the unfinished ones of a resumed sweep, and print their outcomes."""
     refuse_distributed()
     before = continued(line)
     words = without(line.words, "sweep.resume", *(["hydra.sweep.dir"] if before else []))
@@ -101,12 +96,7 @@ def continued(line: Line) -> Path | None:
 
 
 def end(folder: Path) -> None:
-    """Print the outcomes of the jobs as a table, and write them as CSV.
-
-    Raises:
-        UserError: A job has failed, or all were skipped.
-        SystemExit: A signal has stopped the sweep.
-    """
+    """Print the outcomes of the jobs as a table, and write them as CSV."""
     found = Results.read(folder)
     tables = "\n\n".join(filter(None, (found.table(), found.ranking_text())))
     try:

@@ -46,11 +46,7 @@ class Choice:
         return self.key if self.key.partition(".")[0] in LISTS else f"{self.key}={self.name}"
 
     def make(self, *positional: Any, **given: Any) -> Any:
-        """Make the part from its settings and from arguments that the run gives.
-
-        Raises:
-            UserError: It does not fit, refuses an argument with a ValueError, or cannot read a file.
-        """
+        """Make the part from its settings and from arguments that the run gives."""
         made = {
             name: part.make if self._makes_networks and isinstance(part, Choice) else _made(part)
             for name, part in self.inner.items()

@@ -56,11 +56,7 @@ class NetworkDecoder:
 
 
 def with_decoder(dataset: OfData, device: torch.device) -> OfData:
-    """Return a data set with the decoder that it names, if it names one.
-
-    Raises:
-        Misfit: There is no such decoder, or it is of other latents.
-    """
+    """Return a data set with the decoder that it names, if it names one."""
     if isinstance(dataset, Latents) and dataset.decode:
         dataset.decoder = decoder_at(dataset.decode, dataset.shape, device)
     return dataset
@@ -91,9 +87,6 @@ def show_pictures(trained: Trained, place: str | None, trust: Trust = ()) -> Non
     """Have a generator of latents show pictures of them, by a decoder that is named, or else by the run that its data name.
 
     What only the generator names may be anyone's: a file of torch.export is not opened then, and nothing is fetched.
-
-    Raises:
-        UserError: There is no such decoder, it is of other latents, or these have no scale.
     """
     node = trained.origin.dataset
     recorded = node.get("decode")

@@ -47,9 +47,7 @@ class Demands:
 def try_networks(choices: Choices, facts: Facts, generator: nn.Module, discriminator: nn.Module) -> Demands:
     """Pass two samples, or packs, through both networks, and return the operations that a sample takes.
 
-    Raises:
-        UserError: The networks do not fit the samples.
-        RuntimeError: A network looks at values.
+    A network that looks at values raises a `RuntimeError`.
     """
     config, shape = choices.config, facts.shape
     tried = TRIED * config.pack
@@ -118,9 +116,7 @@ def dry_iteration(
 ) -> None:
     """Run one iteration on the meta device, with at most two steps per network and two micro-batches.
 
-    Raises:
-        UserError: Two choices do not fit together.
-        RuntimeError: Something looks at values, or torch cannot do what is asked.
+    What looks at values raises a `RuntimeError`.
     """
     config = choices.config.model_copy(update={"accumulate": min(2, choices.config.accumulate)})
     x = torch.empty(config.batch_size, *facts.shape, device=META, dtype=machine.dtype)

@@ -35,12 +35,7 @@ from ganexp.training.checkpoint import refuse_unlike
 
 @dataclass(frozen=True)
 class _Stored:
-    """A network as stored in a file. Its weights have not been checked yet; the rest has.
-
-    Raises:
-        UserError: The configuration has a mistake.
-        CheckpointError: The file does not say what shape samples have, or how many classes there are.
-    """
+    """A network as stored in a file. Its weights have not been checked yet; the rest has."""
 
     path: Path
     config: dict[str, Any]
@@ -103,9 +98,8 @@ def load(
         state: What the checkpoint at `place` holds, if it has been read already.
 
     Raises:
-        UserError: The generator comes from a module that is not trusted, the configuration has a mistake, or there is no
-            batch norm whose statistics could be computed.
-        UserError: There is no checkpoint, it is broken or cannot be fetched, or it does not fit its own configuration.
+        UserError: There is no checkpoint, it is broken, cannot be fetched or does not fit its own configuration; its generator
+            comes from a module that is not trusted; or there is no batch norm whose statistics could be computed.
     """
     if state is None:
         stored = _stored(place, "generator", averaged, trust)
@@ -146,9 +140,7 @@ def load_discriminator(
         averaged: False takes the discriminator's own weights even if there is an average.
 
     Raises:
-        UserError: The discriminator comes from a module that is not trusted, or the configuration has a mistake.
-        UserError: There is no checkpoint, it is broken or cannot be fetched, or it does not fit its own configuration,
-            or the place holds a generator that was saved without its discriminator.
+        UserError: As for `load`; or the place holds a generator that was saved without its discriminator.
     """
     stored = _stored(place, "discriminator", averaged, trust)
     discriminator = choose("discriminator", stored.settings.discriminator, trust)
@@ -169,7 +161,6 @@ def load_pair(
     Raises:
         UserError: As for both; or the generator is a translator, or D's scores are not the log of a ratio of densities, or are
             scores of packs or places.
-        UserError: As for both.
     """
     trained = load(place, trust=trust, device=device, averaged=averaged, standing=standing)
     if trained.source_shape:
@@ -231,12 +222,7 @@ def data_of(trained: Trained, *, trust: Trust = ()) -> Tensor | MapStyle[Tensor]
 
 
 def set_of(trained: Trained, *, trust: Trust = ()) -> tuple[Dataset, Tensor | MapStyle[Tensor]]:
-    """Return the data set of a generator's configuration, and what it has loaded. Reseeds the global random streams.
-
-    Raises:
-        UserError: The data are not available or have another shape, or the data set comes from a module that is not
-            trusted.
-    """
+    """Return the data set of a generator's configuration, and what it has loaded. Reseeds the global random streams."""
     node = trained.origin.dataset
     if "_target_" not in node:
         raise UserError("The generator does not say which data it was trained on.")
@@ -317,11 +303,7 @@ def _without_paths(node: dict[str, Any]) -> dict[str, Any]:
 
 
 def weights_of(run: Any, averaged: bool, network: str, path: Path) -> Any:
-    """Find the averaged weights of a network in a run's state, or else its own; None if there are neither.
-
-    Raises:
-        CheckpointError: The file holds an average of the generator and nothing else.
-    """
+    """Find the averaged weights of a network in a run's state, or else its own; None if there are neither."""
     places = (("step", "average", network), ("gan", network))[not averaged :]
     weights = next((one for one in (_below(run, *place) for place in places) if one is not None), None)
     if weights is None and _below(run, "step", "average", "generator") is not None:

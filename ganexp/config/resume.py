@@ -81,11 +81,7 @@ def _finished(path: Path, state: State, values: dict[str, Any]) -> UserError:
 
 
 def _move_end(path: Path, state: State, values: dict[str, Any]) -> None:
-    """Give a schedule that ends the end that is new in the configuration; without one, it keeps its own.
-
-    Raises:
-        UserError: The run is given more iterations, but no learning rate above 0 for them.
-    """
+    """Give a schedule that ends the end that is new in the configuration; without one, it keeps its own."""
     rates, before, schedule = _rates(state), completed(state["config"]), values.get("schedule", {})
     iterations, end = values["iterations"], schedule.get("end")
     if end != before.get("schedule", {}).get("end"):

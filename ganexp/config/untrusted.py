@@ -49,9 +49,6 @@ def checked(
         typed: The keys that the user has typed, dotted; they and those below them are not checked.
         trust: As for `ganexp.build`; None takes the configuration for the user's own, and changes nothing.
         remedy: What the user can do about a value that is refused.
-
-    Raises:
-        UserError: A value is code, a place to write to, or an interpolation; or the values are not plain.
     """
     try:
         plain: dict[str, Any] = json.loads(json.dumps(values))

@@ -25,11 +25,7 @@ def places() -> dict[str, str]:
 
 
 def package(name: str) -> ModuleType:
-    """Import the package of a command; no other command is imported.
-
-    Raises:
-        UserError: An installed package has declared the command, and it cannot be imported.
-    """
+    """Import the package of a command; no other command is imported."""
     place = places()[name]
     try:
         return importlib.import_module(place)

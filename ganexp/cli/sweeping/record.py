@@ -47,11 +47,7 @@ class Sweep:
 
     @classmethod
     def load(cls, folder: Path) -> "Sweep":
-        """Read the record.
-
-        Raises:
-            ValueError: The record is missing or broken.
-        """
+        """Read the record; if it is missing or broken, raise a `ValueError`."""
         return TypeAdapter(cls).validate_python(read_document(folder / FILE))
 
     @classmethod

@@ -110,11 +110,7 @@ class Search(Sweeper):
         print(f"\nBest of the study's {len(study.trials)} trials: {study.best_params}\nBest value: {study.best_value}")
 
     def study(self, metric: str) -> optuna.Study:
-        """Open the study, a new one or that of an earlier search.
-
-        Raises:
-            UserError: The storage cannot be used, or the study has another metric or direction.
-        """
+        """Open the study, a new one or that of an earlier search."""
         asked: list[tuple[str, str]] = [(self._direction, metric)]
         with _storage_errors(Exception):  # a database may hold anything
             self._database = _opened(self._storage) if self._storage else None
@@ -178,11 +174,7 @@ class Search(Sweeper):
 
 
 def check(sweeper: DictConfig, overrides: Sequence[Override], metric: str) -> str:
-    """Refuse a search that cannot begin, and return the name of its study, which is in its storage from now on.
-
-    Raises:
-        UserError: Optuna does not take the space, the sampler or the storage, or the study is of another search.
-    """
+    """Refuse a search that cannot begin, and return the name of its study, which is in its storage from now on."""
     try:
         space, _ = space_of(overrides)
     except ValueError as error:
@@ -237,11 +229,7 @@ def _refuse_other_space(study: optuna.Study, space: Mapping[str, BaseDistributio
 
 
 def _suggested(trial: Trial, key: str, distribution: BaseDistribution, waited: bool) -> Any:
-    """Return a trial's value of a key. A trial that has waited in the storage brings its own, which may be anything.
-
-    Raises:
-        UserError: The value is not in the space.
-    """
+    """Return a trial's value of a key. A trial that has waited in the storage brings its own, which may be anything."""
     try:
         value: Any
         if isinstance(distribution, CategoricalDistribution):

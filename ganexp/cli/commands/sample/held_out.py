@@ -27,9 +27,6 @@ def translated(
         indices: Which ones, in an order that is always the same; by default the first of them.
         trust: Modules besides ganexp's that the data set may come from.
         batch_size: How many are translated at a time.
-
-    Raises:
-        UserError: The data are not available, or have no sources of these indices.
     """
     dataset, data = set_of(trained, trust=trust)
     if tuple(dataset.source_shape) != trained.source_shape:

@@ -24,10 +24,6 @@ def ready(name: str) -> Path:
     """Return the folder of a saved generator, which is trained now if the cache folder has none yet, or a broken one.
 
     Of several processes one trains, and the others wait.
-
-    Raises:
-        UserError: The data are not there.
-        OSError: The cache folder cannot be written, or has no room.
     """
     folder = default_folder().parent / "generators"
     place = folder / f"{name}_{hashlib.sha256(' '.join(READY[name]).encode()).hexdigest()[:8]}"
