@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from itertools import takewhile
 from types import FrameType
-from typing import Any, Self
+from typing import Any, Self, TypeGuard
 
 import torch
 from torch import Tensor, nn
@@ -48,6 +48,7 @@ SILENT = ("grad_scaler", os.path.join("torch", "utils", "data"))
 """Files of torch that read values from the device where the user's code cannot avoid it."""
 
 
+CHANGED = "gradients are changed before a step, as clipping does"
 SHAPES = ("View", "Squeeze", "Unsqueeze", "Reshape", "Unsafe", "ToCopy", "Permute", "Transpose", "TBack", "Clone", "_DDPSink")
 """Autograd's functions that change no values of an output."""
 
@@ -80,6 +81,9 @@ class Recorder:
         players: The players that are known already.
         on_step: Called with the player before each step; it may raise to end the loop.
     """
+
+    reporting = False
+    """Whether a report is made, so that another context that is still open sees nothing of it."""
 
     def __init__(self, players: Players, on_step: Callable[[Player], None] = lambda player: None) -> None:
         self.players = players
@@ -136,7 +140,8 @@ class Recorder:
 
             def init_and_own(init: Callable[..., None], optimizer: Optimizer, *args: Any, **kwargs: Any) -> None:
                 init(optimizer, *args, **kwargs)
-                self.players.own(optimizer)
+                if not Recorder.reporting:
+                    self.players.own(optimizer)
 
             self._undo.append(wrap(Optimizer, "__init__", init_and_own))
         warnings.filterwarnings("ignore", message="Using `torch.compile")  # torch warns of the recorder's own global hooks
@@ -164,6 +169,10 @@ class Recorder:
     def _in_another_thread(self) -> bool:
         return threading.get_ident() != self._thread
 
+    @property
+    def _is_blind(self) -> bool:
+        return Recorder.reporting or self._in_another_thread()
+
     def stop(self) -> None:
         """Remove every hook."""
         try:
@@ -190,7 +199,7 @@ class Recorder:
 
     def _before_pass(self, network: nn.Module, args: Any) -> None:
         self.flow.stepping = False
-        if self._running or self._gradient:
+        if self._running or self._gradient or Recorder.reporting:
             return
         player = self.players.of(network)
         if self._in_another_thread():
@@ -305,7 +314,7 @@ class Recorder:
         inputs[0].register_hook(compare)
 
     def _differentiate(self, engine: Callable[..., Any], outputs: Any, *args: Any, **kwargs: Any) -> Any:
-        if self._gradient is not None or self._in_another_thread():  # a checkpoint's own backward pass
+        if self._gradient is not None or self._is_blind:  # a checkpoint's own backward pass
             return engine(outputs, *args, **kwargs)
         kept, second, inputs = args[1], args[2], args[3]
         accumulates = kwargs.get("accumulate_grad", False)
@@ -369,13 +378,18 @@ class Recorder:
                         self._written[id(p)] = sample(p.grad)
 
     def _before_step(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
+        if Recorder.reporting:
+            return
         if self.players.anonymous and id(optimizer) not in self.players:
             self.players.own(optimizer)
         player = self.players.get(id(optimizer))
         if self._in_another_thread():
             self.elsewhere = self.elsewhere or place()
             if player is not None:
-                self.on_step(player)
+                try:
+                    self.on_step(player)
+                except BaseException:
+                    raise SystemExit from None  # ends this thread, without a word
             return
         self.flow.stepping = False
         if player is None:
@@ -444,8 +458,10 @@ class Recorder:
             if pairs
             else (torch.zeros(1),) * 2
         )
-        maximizes = all(group.get("maximize") for group in player.optimizer.param_groups)
-        return maximizes is not (float(now @ then) < -0.99 * float(now.norm() * then.norm()))
+        negated = float(now @ then) < -0.99 * float(now.norm() * then.norm())
+        if negated and not self.snapshots.done:
+            self.not_repeatable = CHANGED
+        return negated is not all(group.get("maximize") for group in player.optimizer.param_groups)
 
     def _find_put_back(self, player: Player) -> Write | None:
         """Return the write by which the weights are those before an earlier step, if the optimiser's state is another."""
@@ -464,7 +480,7 @@ class Recorder:
         return copied if before != state else None
 
     def _after_step(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
-        if self._in_another_thread():
+        if self._is_blind:
             return
         self.flow.stepping = False
         player = self.players.get(id(optimizer))
@@ -514,7 +530,7 @@ class Recorder:
     def rescaled(self) -> None:
         """Record that gradients are changed between a backward pass and a step."""
         if self._in_step is None and not self.snapshots.done:
-            self.not_repeatable = "gradients are changed before a step, as clipping does"
+            self.not_repeatable = CHANGED
 
     def dead_term(self, of: frozenset[int]) -> int:
         """Record that a term without a gradient, from these passes, is added to a loss, and return its number."""
@@ -574,7 +590,7 @@ def _ends(output: Tensor) -> str:
     return name if name in ("sigmoid", "softmax", "tanh") else ""
 
 
-def _is_dense(gradient: Any) -> bool:
+def _is_dense(gradient: Any) -> TypeGuard[Tensor]:
     return isinstance(gradient, Tensor) and gradient.layout == torch.strided
 
 

@@ -98,7 +98,11 @@ class WatchedLoop:
 
     def __exit__(self, *error: object) -> None:
         self._recorder.stop()
-        self._analyse()
+        Recorder.reporting = True
+        try:
+            self._analyse()
+        finally:
+            Recorder.reporting = False
         self._recorder.snapshots.copies.clear()
         self._recorder.snapshots.ends.clear()
         self._recorder.named.clear()
@@ -106,7 +110,8 @@ class WatchedLoop:
     def _analyse(self) -> None:
         recorder = self._recorder
         trace = self.recorded = Trace(recorder.events, recorder.players)
-        self.fault_records = faults(trace)
+        in_a_thread = bool(recorder.elsewhere) and not trace.steps
+        self.fault_records = [] if in_a_thread else faults(trace)
         self.not_looked_at = not_looked_at(trace, processes=recorder.processes)
         iterations = trace.iterations()
         self.iterations = len(iterations)
@@ -116,6 +121,8 @@ class WatchedLoop:
         self.waits = waits(trace)
         if not iterations:
             why = "no iteration was complete: G and D must both make a step"
+            if in_a_thread:
+                why = f"{recorder.elsewhere} trains in another thread, which is not watched: call ganexp.watch() in that thread"
             failed = next((gradient for gradient in trace.gradients.values() if gradient.failed), None)
             self.identified = Rule(None, why=f"the backward pass at {failed.place} failed" if failed else why)
             return
@@ -129,6 +136,9 @@ class WatchedLoop:
         kinds = {(iteration_rule.name, iteration_rule.d_steps, iteration_rule.g_steps) for iteration_rule in rules[-2:]}
         if len(kinds) > 1:
             self.identified = Rule(None, nearest=rules[-1].name, why="its iterations differ: watch more of them")
+        by_hand = [one.why for one in rules if one.why.endswith("by hand")]
+        if by_hand and (self.identified.name or len(kinds) > 1):
+            self.identified = rules[-1].without_name(by_hand[-1])
         wrong = [fault for fault in self.fault_records if fault.kind in FAULTS_THAT_HIDE_THE_RULE]
         if wrong and self.identified.name:
             self.identified = self.identified.without_name(f"see the fault at {wrong[0].place}")

@@ -511,6 +511,10 @@ def pix2pix():
 
 @sound("g_first", None, checked=False)
 def cyclegan():
+    return two_translators()
+
+
+def two_translators(fakes_swapped=False, one_side=False):
     p = setting()
     p.ab, p.ba, p.da, p.db = (Translator() for _ in range(4))
     p.da, p.db = mlp(SIZE, 1), mlp(SIZE, 1)
@@ -528,7 +532,8 @@ def cyclegan():
         (adversarial + 10 * (F.l1_loss(back_a, a) + F.l1_loss(back_b, b))).backward()
         p.og.step()
         p.da.requires_grad_(True), p.db.requires_grad_(True)
-        for d, optimizer, x, fake in ((p.da, p.oa, a, fake_a), (p.db, p.ob, b, fake_b)):
+        fakes = (fake_b, fake_a) if fakes_swapped else (fake_a, fake_b)
+        for d, optimizer, x, fake in ((p.da, p.oa, a, fakes[0]), (p.db, p.ob, a if one_side else b, fakes[1])):
             optimizer.zero_grad()
             (((d(x) - 1).square().mean() + d(fake.detach()).square().mean()) / 2).backward()
             optimizer.step()
@@ -690,6 +695,40 @@ def softmaxgan_recipe():
         p.og.zero_grad()
         real, fake = p.D(x), p.D(p.G(p.z()))
         (real.mean() / 2 + fake.mean() / 2 + partition(real, fake)).sum().backward(inputs=[*p.G.parameters()])
+        p.og.step()
+
+    return p, step
+
+
+@sound("one_stage", "r z G f DG+")
+def one_value_that_d_maximises():
+    """Goodfellow et al. 2014: one value, which D ascends and G descends."""
+    p = setting()
+    p.od = torch.optim.Adam(p.D.parameters(), 1e-3, maximize=True)
+
+    def step():
+        p.og.zero_grad(), p.od.zero_grad()
+        real, fake = p.D(p.x()), p.D(p.G(p.z()))
+        (F.logsigmoid(real).mean() + F.logsigmoid(-fake).mean()).backward()
+        p.od.step(), p.og.step()
+
+    return p, step
+
+
+@sound("detach", DETACH, checked=False)
+def d_ascends_by_hand():
+    """D's gradients of the value are negated between its backward pass and its step."""
+    p = setting()
+
+    def step():
+        fake = p.G(p.z())
+        p.od.zero_grad()
+        (F.logsigmoid(p.D(p.x())).mean() + F.logsigmoid(-p.D(fake.detach())).mean()).backward()
+        for one in p.D.parameters():
+            one.grad = -one.grad
+        p.od.step()
+        p.og.zero_grad()
+        F.logsigmoid(-p.D(fake)).mean().backward()
         p.og.step()
 
     return p, step
@@ -1336,19 +1375,18 @@ def began_by_reconstructions():
 class WithClasses(nn.Module):
     """A score, and beside it the logarithms of probabilities of classes, or a number."""
 
-    def __init__(self, classes):
+    def __init__(self, classes, last):
         super().__init__()
-        self.body, self.score, self.further = mlp(SIZE, 8), nn.Linear(8, 1), nn.Linear(8, classes)
+        self.body, self.score, self.further, self.last = mlp(SIZE, 8), nn.Linear(8, 1), nn.Linear(8, classes), last
 
     def forward(self, x):
         h = self.body(x)
-        further = self.further(h)
-        return self.score(h), further.log_softmax(1) if further.shape[1] > 1 else further
+        return self.score(h), self.last(self.further(h))
 
 
-def with_classes(classes, wanted, loss):
+def with_classes(classes, wanted, loss, last):
     p = setting()
-    p.D = WithClasses(classes)
+    p.D = WithClasses(classes, last)
     p.od = torch.optim.Adam(p.D.parameters(), 1e-3)
 
     def step():
@@ -1368,12 +1406,12 @@ def with_classes(classes, wanted, loss):
 @sound("detach", DETACH, checked=False)
 def acgan_with_log_probabilities():
     """Odena et al. 2017: D and G both want fakes to be of their class."""
-    return with_classes(3, lambda: torch.randint(3, (B,)), F.nll_loss)
+    return with_classes(3, lambda: torch.randint(3, (B,)), F.nll_loss, nn.LogSoftmax(1))
 
 
 @sound("detach", DETACH, checked=False)
 def acgan_of_a_number():
-    return with_classes(1, lambda: torch.full((B, 1), 5.0), F.mse_loss)
+    return with_classes(1, lambda: torch.full((B, 1), 5.0), F.mse_loss, nn.Identity())
 
 
 @sound("detach", DETACH)

@@ -4,6 +4,7 @@ import contextlib
 import gc
 import json
 import sys
+import threading
 
 import pytest
 import torch
@@ -45,6 +46,94 @@ def test_nothing_is_left_behind_where_a_report_cannot_begin(monkeypatch):
     with pytest.raises(ZeroDivisionError), ganexp.watch():
         step()
     assert hooks() == before
+
+
+def test_contexts_that_overlap_put_torch_back_and_see_the_same():
+    before = hooks()
+    _, step = alternating(setting())
+    first, second = ganexp.watch(), ganexp.watch()
+    first.__enter__()
+    step(), step()
+    second.__enter__()
+    step(), step()
+    first.__exit__(None, None, None)
+    step(), step()
+    second.__exit__(None, None, None)
+    assert hooks() == before
+    assert not torch.utils._python_dispatch.is_in_torch_dispatch_mode()
+    assert torch._C._autograd._top_saved_tensors_default_hooks(False) is None
+    assert [(one.rule, one.iterations, one.faults) for one in (first, second)] == [("detach", 4, [])] * 2
+
+
+def test_a_loop_in_a_thread_is_watched_in_that_thread():
+    """From another thread, nothing is recorded, and no fault is invented."""
+    _, step = alternating(setting())
+
+    def train(watching):
+        with watching:
+            step(), step()
+
+    inside, outside = ganexp.watch(), ganexp.watch()
+    with outside:
+        run_in_a_thread(train, contextlib.nullcontext())
+    assert (outside.rule, outside.faults) == (None, [])
+    assert "broken.py:" in outside.identified.why
+    assert "in another thread" in outside.identified.why
+    run_in_a_thread(train, inside)
+    assert (inside.rule, inside.faults) == ("detach", [])
+
+
+def run_in_a_thread(function, *given):
+    thread = threading.Thread(target=function, args=given)
+    thread.start()
+    thread.join()
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit")
+def test_networks_in_torchscript_are_watched():
+    p = setting(more=(nn.BatchNorm1d(16),))
+    p.G, p.D = (torch.jit.script(one) for one in (p.G, p.D))
+    p.og, p.od = (torch.optim.Adam(one.parameters(), 1e-3) for one in (p.G, p.D))
+    p.D.eval()
+    _, step = alternating(p)
+    with ganexp.watch() as report:
+        step(), step()
+    assert [one.kind for one in report.fault_records] == ["eval"], report
+    assert report.trace == "z G r f' D+ f G+"
+
+
+def test_the_report_says_what_was_looked_at_and_why_the_rest_was_not():
+    _, step = alternating(setting())
+    with ganexp.watch() as report:
+        step()
+    values = report.json()
+    assert {"steps without a gradient", "signs of the losses"} <= {*values["looked_at"]}
+    assert values["not_looked_at"]["gradients that are not cleared"] == "this needs two iterations"
+    assert values["not_looked_at"]["gradients averaged over processes"] == "there is one process"
+    assert not {*values["looked_at"]} & {*values["not_looked_at"]}
+
+
+def test_a_player_without_a_loss_is_told_when_it_has_waited_for_long():
+    p = setting()
+    with ganexp.watch() as report:
+        for _ in range(20):
+            p.og.zero_grad()
+            g_loss(p.D(p.G(p.z()))).backward()
+            p.og.step()
+    assert [one.kind for one in report.fault_records] == ["never_moves"]
+
+
+@pytest.mark.parametrize("when", [1, 2, 4])
+def test_weights_that_are_moved_by_hand_now_and_then_take_the_name_away(when):
+    p, step = alternating(setting())
+    with ganexp.watch() as report:
+        for i in range(5):
+            step()
+            if i == when:
+                with torch.no_grad():
+                    p.D[0].weight.mul_(0.9)
+    assert (report.rule, report.faults) == (None, [])
+    assert "by hand" in report.identified.why
 
 
 def test_weights_that_do_not_exist_are_nobodys():
@@ -339,25 +428,36 @@ def test_a_copy_of_weights_is_no_average():
     assert report.averaged == set()
 
 
+def wrapped_in_ddp(processes, inside=False):
+    p = setting()
+    p.G, p.D = (nn.parallel.DistributedDataParallel(one) for one in (p.G, p.D))
+    torch.manual_seed(processes.rank)
+    return p, alternating(p, d=p.D.module if inside else None)[1]
+
+
 def shared(processes):
     """Run a loop of two wrapped networks, watched and not, and return the report with whether the weights end alike."""
 
     def ended(watch):
-        p = setting()
-        p.G, p.D = (nn.parallel.DistributedDataParallel(one) for one in (p.G, p.D))
-        torch.manual_seed(processes.rank)
-        _, step = alternating(p)
+        p, step = wrapped_in_ddp(processes)
         with ganexp.watch() if watch else contextlib.nullcontext() as report:
             step(), step()
         step()
         return report, [*p.G.parameters(), *p.D.parameters()]
 
     (report, ends), (_, plain) = ended(True), ended(False)
-    return report.rule, report.trace, report.faults, report.difference, all(map(torch.equal, ends, plain))
+    p, step = wrapped_in_ddp(processes, inside=True)
+    with ganexp.watch() as broken:
+        step(), step()
+    parted = [one.kind for one in broken.fault_records], p.D.module[0].weight
+    return report.rule, report.trace, report.faults, report.difference, all(map(torch.equal, ends, plain)), *parted
 
 
 @pytest.mark.slow
 def test_two_processes_are_watched_each_by_itself(tmp_path):
     """Gradients are averaged over both, so that one of them alone does not repeat the updates."""
-    for rule, trace, faults, difference, alike in several(2, shared, tmp_path):
-        assert (rule, trace, faults, difference, alike) == ("detach", "z G r f' D+ f G+", [], None, True)
+    ended = several(2, shared, tmp_path)
+    for *report, kinds, _ in ended:
+        assert report == ["detach", "z G r f' D+ f G+", [], None, True]
+        assert kinds == ["not_averaged"]
+    assert not torch.equal(*(weights for *_, weights in ended)), "the fault has no effect"

@@ -7,6 +7,8 @@ import pytest
 from PIL import Image
 
 from tests.calling import call
+from tests.composing import CONF
+from tests.processes import run
 
 SCRIPT = """
 import sys
@@ -77,6 +79,69 @@ def test_a_script_that_pretrains_for_long_is_stopped_with_a_remedy(tmp_path):
     )
     with pytest.raises(SystemExit, match=r"^Error: .*pretraining\.py was stopped after 100 steps.*--iterations"):
         call("watch", path, "--iterations", 1)
+
+
+TURN = """
+import asyncio, os, threading
+import torch
+from torch import nn
+from torch.nn.functional import softplus
+
+G, D = nn.Linear(4, 2), nn.Sequential(nn.Linear(2, 8), nn.ReLU(), nn.Linear(8, 1))
+og, od = torch.optim.SGD(G.parameters(), 0.1), torch.optim.SGD(D.parameters(), 0.1)
+
+def turn():
+    fake = G(torch.randn(8, 4))
+    od.zero_grad()
+    (softplus(D(fake.detach())) + softplus(-D(torch.randn(8, 2)))).mean().backward()
+    od.step()
+    og.zero_grad()
+    softplus(-D(fake)).mean().backward()
+    og.step()
+
+def turns(count=1000):
+    for _ in range(count):
+        turn()
+
+"""
+
+
+def with_turns(tmp_path, rest):
+    path = tmp_path / "mine.py"
+    path.write_text(TURN + rest)
+    return path
+
+
+def test_a_script_knows_its_place_and_the_picture_lies_where_the_command_began(tmp_path, monkeypatch):
+    (tmp_path / "elsewhere").mkdir()
+    with_turns(tmp_path, f"assert __file__ == {str(tmp_path / 'mine.py')!r}\nos.chdir('elsewhere')\nturns()")
+    monkeypatch.chdir(tmp_path)
+    call("watch", "mine.py", "--picture", "lives.png")
+    assert (tmp_path / "lives.png").exists()
+
+
+ENDS = ["KeyboardInterrupt", "asyncio.CancelledError", "GeneratorExit", "type('Own', (BaseException,), {})"]
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_whatever_ends_a_script_what_was_seen_is_printed(end, tmp_path, capsys):
+    with pytest.raises(SystemExit, match=r"mine\.py ended with"):
+        call("watch", with_turns(tmp_path, f"turns(2)\nraise {end}"), "--iterations", 5)
+    assert "  rule    detach" in capsys.readouterr().out
+
+
+def test_a_script_that_catches_everything_for_ever_ends_with_its_report(tmp_path):
+    path = with_turns(tmp_path, "while True:\n    try:\n        turn()\n    except:\n        pass\n")
+    done = run(sys.executable, "-m", "ganexp", "watch", path, cwd=tmp_path, PYTHONPATH=str(CONF.parent))
+    assert (done.returncode, "  rule    detach" in done.stdout) == (0, True), done.stderr
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")  # pytest's own takes SystemExit for one
+def test_a_script_that_trains_in_a_thread_is_told_and_given_no_fault(tmp_path, capsys):
+    path = with_turns(tmp_path, "thread = threading.Thread(target=turns)\nthread.start()\nthread.join()")
+    with pytest.raises(SystemExit, match=r"mine\.py:11 trains in another thread"):
+        call("watch", path)
+    assert "fault   " not in capsys.readouterr().out
 
 
 def test_what_is_refused_at_once(tmp_path):

@@ -3,9 +3,11 @@
 import argparse
 import contextlib
 import json
+import os
 import runpy
 import sys
 import traceback
+from collections.abc import Callable
 from importlib.metadata import entry_points
 from typing import Any
 
@@ -18,15 +20,22 @@ WITHOUT_END = 100
 """Steps per iteration that is asked for, after which a script is stopped in which only one player moves."""
 
 
+PATIENCE = 10
+"""Times that a script may catch `Enough`, which a bare `except:` does, before the process ends."""
+
+
 class Enough(BaseException):
     """The iterations have been watched. No `except Exception` of a script stops it."""
 
 
 class Counter:
-    """Ends a script when enough iterations are complete: where the player that began moves again after the others."""
+    """Ends a script when enough iterations are complete: where the player that began moves again after the others.
 
-    def __init__(self, iterations: int) -> None:
-        self.iterations = iterations
+    `end` is called if the script catches what is raised to end it, and goes on.
+    """
+
+    def __init__(self, iterations: int, end: Callable[[], object]) -> None:
+        self.iterations, self.end, self.caught = iterations, end, -1
         self.steps = self.complete = 0
         self.moved: list[Player] = []
 
@@ -37,42 +46,51 @@ class Counter:
             self.complete += 1
             self.moved.clear()
         if self.complete >= self.iterations:
-            raise Enough
+            self.enough()
         if self.steps > WITHOUT_END * self.iterations:
-            raise Enough(
+            self.enough(
                 f"was stopped after {self.steps - 1} steps, with {self.complete} iterations complete: if it pretrains a "
                 "network for longer, ask for more --iterations, or put `with ganexp.watch():` around some iterations of both"
             )
         self.moved.append(player)
 
+    def enough(self, why: str = "") -> None:
+        """End the script."""
+        self.caught += 1
+        if self.caught > PATIENCE:
+            self.end()
+        raise Enough(why)
+
 
 def run(options: argparse.Namespace) -> WatchedLoop:
     """Run the script, print the report, and return it."""
-    report = watch(strategies=of_plugins(), on_step=Counter(options.iterations))
+
+    def end() -> None:
+        report.__exit__()
+        with contextlib.redirect_stdout(sys.__stdout__):
+            _print(report, options)
+        os._exit(0)  # whatever is raised, the script catches it
+
+    report = watch(strategies=of_plugins(), on_step=Counter(options.iterations, end))
     failure: BaseException | None = None
     stopped = ""
     before = sys.argv[:], sys.path[:]
+    options.picture = options.picture and options.picture.absolute()  # the script may change the folder
     sys.argv = [str(options.script), *options.words]
     sys.path.insert(0, str(options.script.resolve().parent))
     try:
         with contextlib.redirect_stdout(sys.stderr), report:
-            runpy.run_path(str(options.script), run_name="__main__")
+            runpy.run_path(str(options.script.absolute()), run_name="__main__")
     except Enough as enough:
         stopped = str(enough)
-    except SystemExit as end:  # the script's own
-        failure = None if end.code in (None, 0) else end
-    except Exception as error:
+    except SystemExit as end_of_script:
+        failure = None if end_of_script.code in (None, 0) else end_of_script
+    except BaseException as error:  # Ctrl-C, asyncio's and the script's own, too: the report says what was seen until then
         failure = error
         traceback.print_exception(error)
     finally:
         sys.argv, sys.path[:] = before
-    print(json.dumps(report.json(), indent=2) if options.json else report)
-    if options.picture and report.recorded is not None:
-        from ganexp.cli.commands.watch.lives import lives  # needs matplotlib, which no other part of the report does
-
-        options.picture.parent.mkdir(parents=True, exist_ok=True)
-        with atomic_write(options.picture) as file:
-            lives(report).savefig(file, dpi=120)
+    _print(report, options)
     if failure is not None:
         said = [type(failure).__name__, *str(failure).splitlines()[:1]]
         sys.exit(f"Error: {options.script} ended with {': '.join(said)}")
@@ -81,6 +99,16 @@ def run(options: argparse.Namespace) -> WatchedLoop:
     if stopped:
         print(f"{options.script} {stopped}.", file=sys.stderr)
     return report
+
+
+def _print(report: WatchedLoop, options: argparse.Namespace) -> None:
+    print(json.dumps(report.json(), indent=2) if options.json else report, flush=True)
+    if options.picture and report.recorded is not None:
+        from ganexp.cli.commands.watch.lives import lives  # needs matplotlib, which no other part of the report does
+
+        options.picture.parent.mkdir(parents=True, exist_ok=True)
+        with atomic_write(options.picture) as file:
+            lives(report).savefig(file, dpi=120)
 
 
 def of_plugins() -> dict[str, Strategy]:
