@@ -6,6 +6,7 @@
     python scripts/bench.py --longer               # are the budgets long enough? detach over two of them
     python scripts/bench.py --runners-up           # was detach tuned luckily? its next-best points on the test seeds
     python scripts/bench.py --again                # choose among the three best points of every rule by four more seeds
+    python scripts/bench.py --choices              # how much each choice explains of the runs so far: rates, momentum, rule
     python scripts/bench.py --page-only            # only the page, from the results so far
     python scripts/tables.py                       # then: what README.md and docs/strategies.md say of the results
 
@@ -26,7 +27,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from benching import checks, page, schedule, timing
+from benching import checks, importance, page, schedule, timing
 from benching.results import Results
 from benching.rules import BASE, KNOWN, RULES, own
 from benching.running import say_little
@@ -62,9 +63,11 @@ def main(arguments: Sequence[str] | None = None) -> Path:
         replace(one, overrides=(*one.overrides, *options.further), images=options.images or one.images)
         for one in (WORKLOADS[name] for name in options.workloads)
     ]
-    if options.page_only and not results.lines:
+    if (options.page_only or options.choices) and not results.lines:
         sys.exit(f"Error: there are no results in {options.results}: name the file with --results.")
-    if not options.page_only:
+    if options.choices:
+        importance.write(importance.beside(options.page), importance.measured(results))
+    elif not options.page_only:
         lock = FileLock(options.results.with_suffix(".lock"))
         try:
             with lock.acquire(blocking=False):
@@ -142,6 +145,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--results", type=Path, default=DOCS / "study.csv", help="default docs/study.csv")
     parser.add_argument("--page", type=Path, default=DOCS / "study.md", help="default docs/study.md")
     only.add_argument("--page-only", action="store_true", help="run nothing")
+    only.add_argument("--choices", action="store_true", help="run nothing; measure how much each choice explains, in minutes")
     only.add_argument("--dry-run", action="store_true", help="only say how long it would take")
     parser.add_argument("--images", type=_positive, help=argparse.SUPPRESS)
     parser.add_argument("--further", nargs="+", default=[], metavar="KEY=VALUE", help=argparse.SUPPRESS)
