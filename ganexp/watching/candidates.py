@@ -5,6 +5,7 @@ among ganexp's losses by its gradient with respect to D's scores.
 """
 
 import copy
+import math
 from collections.abc import Iterator, Mapping, Sequence
 
 import torch
@@ -14,10 +15,11 @@ from ganexp.losses import Loss
 from ganexp.strategies import Strategy
 from ganexp.watching.comparison import weight_difference
 from ganexp.watching.events import Event
+from ganexp.watching.isolation import refuse_late
 from ganexp.watching.recorder import Recorder
-from ganexp.watching.replay_gan import replay_gan, why_not_replayable
+from ganexp.watching.replay_gan import KeptTurns, replay_gan, why_not_replayable
 from ganexp.watching.rule import Rule
-from ganexp.watching.trace import Trace, Update
+from ganexp.watching.trace import Trace
 
 _every: list[type[Loss]] = [getattr(ganexp.losses, name) for name in ganexp.losses.__all__ if name != "Loss"]
 LOSSES = [loss for loss in _every if "logit" in loss.accepts and not loss.reads]
@@ -28,21 +30,30 @@ EQUAL = {torch.float64: 1e-8, torch.float32: 1e-3}
 
 
 def matching_strategies(
-    recorder: Recorder, trace: Trace, iterations: Sequence[Sequence[Event]], rule: Rule, known: Mapping[str, Strategy]
+    recorder: Recorder,
+    trace: Trace,
+    iterations: Sequence[Sequence[Event]],
+    rule: Rule,
+    known: Mapping[str, Strategy],
+    until: float = math.inf,
 ) -> tuple[dict[str, float], str]:
     """Return the strategies that make the updates of a loop's first two iterations, or the reason why there are none.
 
     Each is returned with the difference of the weights relative to the largest update. Several are returned if they differ from
-    the loop by rounding alone.
+    the loop by rounding alone. No strategy is begun after the time `until`, of `time.monotonic`.
     """
-    updates = [trace.updates(iteration) for iteration in iterations[:2]]
-    why = why_not_replayable(recorder, trace, updates[0] + updates[-1]) or recorder.not_repeatable
-    if why:
+    following = [iterations[number : number + 2] for number in range(max(1, len(iterations) - 1))]
+    kept = (KeptTurns.of(recorder, trace, turns) for turns in following)
+    turns = next((turns for turns in kept if turns is not None), None)
+    why = why_not_replayable(trace, turns) or recorder.not_repeatable
+    if why or turns is None:
         return {}, why
+    if any(p.drew for update in turns.all_updates for p in update.generations + update.real + update.fake):
+        return {}, "a network draws random numbers, as dropout does"
     dtype = next(p.dtype for player in recorder.players.values() for p in player.parameters())
     equal = EQUAL.get(dtype, EQUAL[torch.float32])
     try:
-        losses = [*_losses(recorder, updates[0])]
+        losses = [*_losses(turns)]
     except Exception as error:  # anything may be in a foreign network
         return {}, f"its networks do not run again ({type(error).__name__})"
     if not losses:
@@ -50,7 +61,8 @@ def matching_strategies(
     differences: dict[str, float] = {}
     for loss in losses:
         for name in ("joint", *rule.candidates):
-            difference = _difference(recorder, trace, updates, loss, known[name], rule, equal)
+            refuse_late(until)
+            difference = _difference(trace, turns, loss, known[name], rule, equal)
             if difference is not None and difference <= equal:
                 differences[name] = min(difference, differences.get(name, difference))
     if not differences:
@@ -59,11 +71,11 @@ def matching_strategies(
     return {name: difference for name, difference in differences.items() if difference <= limit}, ""
 
 
-def _losses(recorder: Recorder, updates: Sequence[Update]) -> Iterator[Loss]:
+def _losses(turns: KeptTurns) -> Iterator[Loss]:
     """Yield the losses whose gradient with respect to D's scores equals the loop's in D's first update."""
-    d = next(update for update in updates if update.role == "D")
-    passes = (d.real[0], d.fake[0])
-    discriminator = copy.deepcopy(recorder.snapshots.copies[passes[0].network][0])  # type: ignore[index]
+    d = next(update for update in turns.updates[0] if update.role == "D")
+    passes, discriminator = (d.real[0], d.fake[0]), turns.network("D")
+    turns.start.put_back([discriminator], [])
     with torch.enable_grad():
         scores = [discriminator(*network_pass.arguments).flatten().detach().requires_grad_(True) for network_pass in passes]
         seeds = [network_pass.seeds[0][1].flatten() for network_pass in passes]
@@ -73,28 +85,19 @@ def _losses(recorder: Recorder, updates: Sequence[Update]) -> Iterator[Loss]:
                 yield kind()
 
 
-def _difference(
-    recorder: Recorder,
-    trace: Trace,
-    updates: Sequence[Sequence[Update]],
-    loss: Loss,
-    strategy: Strategy,
-    rule: Rule,
-    equal: float,
-) -> float | None:
+def _difference(trace: Trace, turns: KeptTurns, loss: Loss, strategy: Strategy, rule: Rule, equal: float) -> float | None:
     """Run a strategy, and return the largest difference from the loop's weights after any iteration; None if it fails."""
     strategy = copy.deepcopy(strategy)  # some have a state
     worst = 0.0
     try:
-        gan, reals = replay_gan(recorder, trace, [update for iteration in updates for update in iteration], loss)
+        gan, reals = replay_gan(trace, turns, loss)
         remaining = iter(reals)
-        for iteration in updates:
-            with torch.random.fork_rng(), torch.enable_grad():
+        for number in range(len(turns.updates)):
+            with torch.enable_grad():
                 strategy(gan, remaining, d_steps=rule.d_steps, g_steps=rule.g_steps)
-            difference = weight_difference(recorder, trace, iteration, gan)
-            if difference is None or difference > equal:
-                return difference
-            worst = max(worst, difference)
+            worst = max(worst, weight_difference(turns, number))
+            if worst > equal:
+                break
     except Exception:  # the strategy refuses the loss, samples run out, or a foreign network fails
         return None
     return worst

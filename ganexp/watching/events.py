@@ -6,6 +6,8 @@ from typing import Any
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from ganexp.watching.turns import Stack
+
 
 @dataclass(eq=False)
 class Player:
@@ -64,6 +66,7 @@ class NetworkPass(Event):
         steps: The number of steps that each player had made.
         moved: Whether its inputs were moved along a gradient.
         arguments: Copies of its arguments, for the comparison with a strategy.
+        before: The modes of the network and the random state before it, for the same comparison.
         seeds: Gradients with respect to its outputs, each with the number of the backward pass that computed it.
         scores: For each output that got a gradient: the number of the backward pass, the number of the output, the output if it
             is one score per sample or place, and the gradient.
@@ -92,6 +95,7 @@ class NetworkPass(Event):
     steps: dict[int, int]
     moved: bool = False
     arguments: Any = None
+    before: Any = None
     seeds: list[tuple[int, Tensor]] = field(default_factory=list)
     scores: list[tuple[int, int, Tensor | None, Tensor]] = field(default_factory=list)
     is_loss: bool = False
@@ -153,6 +157,7 @@ class OptimizerStep(Event):
         finite: Whether all gradients were finite.
         ascends: Whether it moves up along the gradients of backward passes: by `maximize=True`, or negated by hand.
         put_back: The write by which the weights are those before an earlier step, if the optimiser's state is not.
+        reached: Where the program stood.
     """
 
     player: Player
@@ -162,6 +167,7 @@ class OptimizerStep(Event):
     finite: bool
     ascends: bool = False
     put_back: "Write | None" = None
+    reached: Stack = ()
     ms: float = 0.0
 
 

@@ -40,6 +40,7 @@ from ganexp.watching.names import named_in
 from ganexp.watching.patches import leave_hooks, leave_mode, wrap
 from ganexp.watching.players import Players, averages, unwrapped
 from ganexp.watching.snapshots import Snapshots
+from ganexp.watching.turns import stack
 from ganexp.watching.values import Values
 
 NOT_USER_CODE = (os.path.dirname(torch.__file__), os.path.dirname(__file__), "<", os.path.dirname(os.__file__))
@@ -89,7 +90,7 @@ class Recorder:
         self.players = players
         self.on_step = on_step
         self.events: list[Event] = []
-        self.snapshots = Snapshots(players)
+        self.snapshots = Snapshots(players, self.events)
         self.not_repeatable = ""
         self.named: dict[str, Any] = {}
         self.compiled = False
@@ -176,7 +177,7 @@ class Recorder:
     def stop(self) -> None:
         """Remove every hook."""
         try:
-            self.snapshots.end(len(self.events))
+            self.snapshots.end()
         finally:
             self._leave()
         if torch.distributed.is_available() and torch.distributed.is_initialized():
@@ -210,9 +211,9 @@ class Recorder:
             return
         self._look_for_replaced(player)
         with self.flow.paused():
-            self.snapshots.before_pass(network, player)
+            before = self.snapshots.before_pass(network) if self._in_step is None else None
         self._drew = False
-        self._running.append((network, (player, self.flow.operations, time.perf_counter())))
+        self._running.append((network, (player, before, self.flow.operations, time.perf_counter())))
 
     def _note_without_owner(self, network: nn.Module) -> None:
         """Note a network in training mode that no optimiser has, though it requires gradients."""
@@ -226,7 +227,7 @@ class Recorder:
     def _after_pass(self, network: nn.Module, args: Any, kwargs: Any, output: Any = None) -> None:
         if not self._running or self._running[-1][0] is not network:
             return
-        _, (player, operations, began) = self._running.pop()
+        _, (player, before, operations, began) = self._running.pop()
         if output is None:  # the pass failed, and torch passes no kwargs
             return
         ms = 1000 * (time.perf_counter() - began)
@@ -259,7 +260,8 @@ class Recorder:
                 ms=ms,
                 operations=self.flow.operations - operations,
             )
-            if not self.snapshots.done:
+            if before is not None:
+                network_pass.before = before
                 arguments = _in_order(unwrapped(network), args, kwargs) if kwargs else args
                 network_pass.arguments = tuple(
                     argument.detach().clone() if isinstance(argument, Tensor) else argument for argument in arguments
@@ -402,7 +404,7 @@ class Recorder:
                 self.named |= named_in(_user_code()[0])
                 for before in self.players.take_over(player):
                     self._hand_over(before, player)
-            self.snapshots.before_step(player, len(self.events))
+            self.snapshots.before_step(player, stack())
         self.on_step(player)
         self._in_step, self._began = optimizer, time.perf_counter()
         has_closure = any(callable(argument) for argument in (*args[1:], *kwargs.values()))  # args begin with the optimiser
@@ -413,8 +415,6 @@ class Recorder:
     def _hand_over(self, before: Player, player: Player) -> None:
         """Give a player that moves for the first time the events of another's networks since that one's last step."""
         old, new = id(before.optimizer), id(player.optimizer)
-        if not self._plays(before):  # it has pretrained, or was never used: the game begins now
-            self.snapshots.hand_over(before, player)
         since = takewhile(
             lambda event: not (isinstance(event, OptimizerStep) and event.player is before), reversed(self.events)
         )
@@ -424,14 +424,6 @@ class Recorder:
                 event.attached = {new if number == old else number for number in event.attached}
             elif isinstance(event, Gradient):
                 event.wrote = {new if number == old else number for number in event.wrote}
-
-    def _plays(self, player: Player) -> bool:
-        """Return whether a player has moved along a gradient that passed through another player's network."""
-        passes = {event.number: event for event in self.events if isinstance(event, NetworkPass)}
-        along = {n for event in self.events if isinstance(event, OptimizerStep) and event.player is player for n in event.along}
-        read = {n for event in self.events if isinstance(event, Gradient) and event.number in along for n in event.of}
-        read |= {n for number in read & passes.keys() for n in passes[number].of}
-        return any(passes[n].player is not player for n in read & passes.keys())
 
     def _step_event(self, player: Player) -> OptimizerStep:
         with self.flow.paused():
@@ -445,6 +437,7 @@ class Recorder:
                 not any(bool(_entries(gradient).any()) for gradient in gradients),
                 all(bool(_entries(gradient).isfinite().all()) for gradient in gradients),
                 self._ascends(player),
+                reached=stack(),
             )
 
     def _ascends(self, player: Player) -> bool:
@@ -544,10 +537,9 @@ class Recorder:
                 event.logits = place()
 
     def drew(self) -> None:
-        """Record that a network draws random numbers in its pass, so that a replay would draw others."""
+        """Record that a network draws random numbers in its pass."""
         if self._running:
             self._drew = True
-            self.not_repeatable = self.not_repeatable or "a network draws random numbers, as dropout does"
 
     def waited(self) -> None:
         """Record that the host waits, except in torch's gradient scaling and data loader."""

@@ -1,41 +1,97 @@
-"""A GAN made of copies of a watched loop's networks and optimisers, which replays the batches that the loop drew."""
+"""A GAN made of a watched loop's own networks and optimisers, put back to the beginning of a turn, which replays its batches.
 
-import copy
-from collections.abc import Sequence
+It moves the weights of the loop itself, so it is used only where nothing of the loop follows: see `ganexp.watching.isolation`.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor
-from torch.optim import SGD
+from torch import Tensor, nn
+from torch.optim import SGD, Optimizer
 
 from ganexp.batch import Batch, Gradients, Objective
 from ganexp.gan import GAN
+from ganexp.instruments.counting import key
 from ganexp.losses import Loss
 from ganexp.prior import Prior
-from ganexp.watching.events import NetworkPass
+from ganexp.watching.events import Event, NetworkPass
 from ganexp.watching.recorder import Recorder
+from ganexp.watching.snapshots import State
 from ganexp.watching.trace import Trace, Update
 
 
-class ReplayGAN(GAN):
-    """A GAN that generates from the inputs that a loop's generator was given. Its latents are indices of passes of G.
+@dataclass
+class KeptTurns:
+    """Turns of a loop between which its states were kept.
 
     Args:
-        generations: The loop's passes of G, one for each batch of latents, in their order.
-        conditions: The arguments that D was given besides the fakes of each of these passes.
+        updates: The updates of each turn.
+        start: The state before the first of them.
+        ends: The state after each turn.
+    """
+
+    updates: list[list[Update]]
+    start: State
+    ends: list[State]
+
+    @classmethod
+    def of(cls, recorder: Recorder, trace: Trace, turns: Sequence[Sequence[Event]]) -> "KeptTurns | None":
+        """Return these turns, which follow each other; None if not all of their states were kept."""
+        updates = [trace.updates(turn) for turn in turns]
+        steps = [trace.position[step] for step in trace.steps]
+        learnt = [trace.position[p] for update in updates[0] for p in update.generations + update.real + update.fake]
+        begins = trace.position[updates[0][0].step]
+        states = [recorder.snapshots.before(max((s for s in steps if s < begins), default=-1), min([*learnt, begins]))]
+        for last in (max(trace.position[update.step] for update in turn) for turn in updates):
+            following = min((step for step in steps if step > last), default=len(trace.events))
+            states.append(recorder.snapshots.before(last, following))
+        start, *ends = states
+        if start is None or any(end is None for end in ends):
+            return None
+        return cls(updates, start, [end for end in ends if end is not None])
+
+    @property
+    def all_updates(self) -> list[Update]:
+        """The updates of all turns."""
+        return [update for turn in self.updates for update in turn]
+
+    def network(self, role: str) -> nn.Module:
+        """Return G or D."""
+        updates = self.all_updates
+        passes = (p for update in updates for p in (update.generations if role == "G" else update.fake))
+        return next(passes).network
+
+    def optimizers(self, role: str) -> list[Optimizer]:
+        """Return the optimisers that move a player in these turns."""
+        moving = (update.step.player.optimizer for update in self.all_updates if update.role == role)
+        return [*{id(optimizer): optimizer for optimizer in moving if optimizer is not None}.values()]
+
+
+class ReplayGAN(GAN):
+    """A GAN that generates from the inputs that a loop's generator was given. Its latents are indices of batches of fakes.
+
+    Args:
+        generations: For each batch of latents, G's passes over it.
+        scored: For each of these batches, D's passes over its fakes.
+        real: D's passes over each real batch, by the address of its values.
         clamp: Bounds of D's weights, if the loop clips them.
     """
 
     def __init__(
         self,
         *args: Any,
-        generations: list[NetworkPass],
-        conditions: list[tuple[Any, ...]],
+        generations: list[list[NetworkPass]],
+        scored: list[list[NetworkPass]],
+        real: dict[int, list[NetworkPass]],
         clamp: tuple[Any, ...],
         **kwargs: Any,
     ) -> None:
         super().__init__(*args, **kwargs)
-        self.generations, self.conditions, self.clamp, self.sampled = generations, conditions, clamp, 0
+        self.generations, self.scored, self.real, self.clamp, self.sampled = generations, scored, real, clamp, 0
+        self._made: dict[int, tuple[Tensor, list[NetworkPass]]] = {}
 
     def sample(self) -> Batch:
         """Return the index of the loop's next batch of latents."""
@@ -43,13 +99,19 @@ class ReplayGAN(GAN):
         return Batch(torch.tensor([self.sampled - 1]))
 
     def generate(self, z: Batch) -> Batch:
-        """Generate from the arguments of the loop's pass of this index."""
+        """Generate from the arguments of the loop's passes of this index."""
         index = int(z.values)
-        return Batch(self.generator(*self.generations[index].arguments), self.conditions[index])
+        passes = self.generations[index]
+        with _next(passes):
+            made = self.generator(*passes[0].arguments)
+        self._made[key(made)] = made, self.scored[index]  # it is kept, so that its address is not used again
+        return Batch(made, self.scored[index][0].arguments[1:])
 
     def score(self, batch: Batch, discriminator: Any) -> Tensor:
         """Score a batch. Scores of any shape are flattened."""
-        scores: Tensor = discriminator(batch.values, *batch.conditions)
+        place = key(batch.values)
+        with _next(self._made[place][1] if place in self._made else self.real.get(place, [])):
+            scores: Tensor = discriminator(batch.values, *batch.conditions)
         return scores.flatten()
 
     def move_d(self, gradients: Gradients) -> Gradients:
@@ -71,58 +133,74 @@ class ReplayGAN(GAN):
         pass
 
 
+@contextmanager
+def _next(passes: list[NetworkPass]) -> Iterator[None]:
+    """Give a network the modes and the random numbers of the next of the loop's passes over a batch, or of the last."""
+    this = passes[0] if passes else None
+    with this.before.again(drew=this.drew) if this else nullcontext():
+        yield
+    if len(passes) > 1:
+        del passes[0]
+
+
 def replay_gan(
-    recorder: Recorder,
-    trace: Trace,
-    updates: Sequence[Update],
-    loss: Loss,
-    *,
-    clamp: tuple[Any, ...] = (),
-    plain: bool = False,
+    trace: Trace, turns: KeptTurns, loss: Loss, *, clamp: tuple[Any, ...] = (), plain: bool = False, repeats: int = 1
 ) -> tuple[ReplayGAN, list[Batch]]:
-    """Return a GAN made of copies of a loop's networks before its first pass, and the real batches of its updates.
+    """Return a GAN in the state before some turns of a loop, and the real batches of their updates.
 
-    With `plain`, both networks move by gradient descent instead of the loop's optimisers.
+    With `plain`, both networks move by gradient descent instead of the loop's optimisers. All latents come `repeats` times.
     """
-    generations: dict[int, tuple[NetworkPass, tuple[Any, ...]]] = {}
-    reals: dict[int, Batch] = {}
-    for update in updates:
-        for scored in update.real:
-            reals.setdefault(scored.first, Batch(scored.arguments[0], scored.arguments[1:]))
-        for scored in update.fake:
-            for n in sorted(trace.fakes(scored)):
-                generations.setdefault(trace.passes[n].latents, (trace.passes[n], scored.arguments[1:]))
-    passes, conditions = zip(*generations.values(), strict=True)
-    d_pass = next(update.fake[0] for update in updates if update.fake)
-    copies = [copy.deepcopy(recorder.snapshots.copies[network_pass.network]) for network_pass in (passes[0], d_pass)]
-    (net_g, opt_g), (net_d, opt_d) = copies  # type: ignore[misc]
-    for p in (p for optimizer in (opt_g, opt_d) for group in optimizer.param_groups for p in group["params"]):
-        p.requires_grad_(True)  # some loops freeze D in G's step
+    generations: dict[int, list[NetworkPass]] = {}
+    scored: dict[int, list[NetworkPass]] = {}
+    real: dict[int, list[NetworkPass]] = {}
+    for update in turns.all_updates:
+        for network_pass in update.real:
+            real.setdefault(network_pass.first, []).append(network_pass)
+        for network_pass in update.fake:
+            for made in (trace.passes[n] for n in sorted(trace.fakes(network_pass))):
+                known = generations.setdefault(made.latents, [])
+                known += [made] * (made not in known)
+                scored.setdefault(made.latents, []).append(network_pass)
+    networks = [turns.network(role) for role in "GD"]
+    used = [turns.optimizers(role) for role in "GD"]
+    turns.start.put_back(networks, [optimizer for both in used for optimizer in both])
+    for network in networks:  # some loops freeze D in G's step
+        passes = [passed for group in (*generations.values(), *scored.values(), *real.values()) for passed in group]
+        learns = [passed.before.learns for passed in passes if passed.network is network]
+        for p, flags in zip(network.parameters(), zip(*learns, strict=True), strict=True):
+            p.requires_grad_(any(flags))
     if plain:
-        opt_g, opt_d = (SGD(network.parameters(), 1e-3) for network in (net_g, net_d))
+        used = [[SGD([p for p in network.parameters() if p.requires_grad], 1e-3)] for network in networks]
+    reals = [Batch(passes[0].arguments[0], passes[0].arguments[1:]) for passes in real.values()]
     gan = ReplayGAN(
-        *(net_g, net_d, loss, opt_g, opt_d, Prior(1)),
-        generations=[*passes],
-        conditions=[*conditions],
+        *(*networks, loss, *(optimizers[0] for optimizers in used), Prior(1)),
+        generations=[[*passes] for passes in generations.values()] * repeats,
+        scored=[[*scored[latents]] for latents in generations] * repeats,
+        real={key(batch.values): [*passes] for batch, passes in zip(reals, real.values(), strict=True)},
         clamp=clamp,
-        batch_size=len(passes[0].arguments[0]),
     )
-    return gan, [*reals.values()]
+    return gan, reals
 
 
-def why_not_replayable(recorder: Recorder, trace: Trace, updates: Sequence[Update]) -> str:
+def why_not_replayable(trace: Trace, turns: KeptTurns | None) -> str:
     """Return why a loop's batches cannot be replayed with other strategies; empty if they can."""
-    if None in recorder.snapshots.copies.values():
-        return "its networks or optimisers cannot be copied"
-    if len({id(update.step.player) for update in updates}) != 2 or any(
+    main = [step for step in trace.steps if step.player.role in ("G", "D")]
+    owned = {id(p) for step in main for p in step.player.parameters()}
+    for step in trace.steps:
+        shares = step not in main and not owned.isdisjoint(map(id, step.player.parameters()))
+        if shares and trace.position[step] > trace.position[main[0]]:
+            return f"a third optimiser moves the same weights, at {step.place}"
+    if turns is None:
+        return "its state before these iterations was not kept"
+    if any(len(turns.optimizers(role)) != 1 for role in "DG") or any(
         len({p.network for p in trace.passes.values() if p.player.role == role}) != 1 for role in "DG"
     ):
         return "a player has several networks or optimisers"
-    for update in updates:
+    for update in turns.all_updates:
         if any(not trace.by_weights(trace.gradients[n]) for g in update.gradients for n in g.through) or update.penalties:
             return f"{update.role} has a penalty, which is not recomputed"
-        if any(not p.arguments for p in update.fake + update.real + update.generations):
-            return "its first iteration is too long"
+        if any(p.before is None for p in update.fake + update.real + update.generations):
+            return "its batches were not kept"
         if any(p.mixed or not any(p.first in trace.passes[n].outputs for n in p.of) for p in update.fake):
             return "what D scores is not the very batch that G made"
     return ""

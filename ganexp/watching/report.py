@@ -40,6 +40,8 @@ def _rule(report: Mapping[str, Any]) -> list[str]:
         near += f", as {', '.join(report['candidates'])} do" if report["candidates"] else ""
         lines = [f"  rule    not identified: {report['why']}{near}"]
     lines += [f"          {report['checked']}"] * bool(report["checked"])
+    lines += [f"          before it: {report['earlier']}"] * bool(report["earlier"])
+    lines += [f"          left out of the command: {beside}" for beside in report["left_out"]] * bool(report["rule"])
     return lines + [
         f"          {role}'s weights are averaged in a further copy: see average=ema" for role in report["averaged"]
     ]

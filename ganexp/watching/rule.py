@@ -1,10 +1,11 @@
 """Names the update strategy of an iteration by the weights and fakes at which its gradients are taken."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ganexp.strategies import Strategy
-from ganexp.watching.events import AverageWrite, Event, Gradient, Write
+from ganexp.watching.events import AverageWrite, Event, Gradient, OptimizerStep, Write
 from ganexp.watching.trace import Trace, Update, restores
 
 
@@ -19,6 +20,9 @@ class Rule:
         nearest: The nearest strategy if there is no name.
         why: How the loop differs from it, or why the rule is not known.
         candidates: Strategies that have the same trace.
+        settings: Settings of the strategy that differ from its defaults.
+        earlier: What the loop did before it settled on this rule.
+        left_out: What the loop does beside this rule, which the command leaves out.
     """
 
     name: str | None
@@ -28,33 +32,38 @@ class Rule:
     nearest: str | None = None
     why: str = ""
     candidates: tuple[str, ...] = ()
+    settings: tuple[str, ...] = ()
+    earlier: str = ""
+    left_out: tuple[str, ...] = ()
 
     @property
     def command(self) -> str:
         """The command line of a run with this rule."""
         steps = [f"{name}={count}" for name, count in (("d_steps", self.d_steps), ("g_steps", self.g_steps)) if count != 1]
         wrappers = [f"wrapper=[{','.join(self.wrappers)}]"] if self.wrappers else []
-        return " ".join(["python train.py", f"strategy={self.name}", *steps, *wrappers])
+        settings = [f"strategy.{setting}" for setting in self.settings]
+        return " ".join(["python train.py", f"strategy={self.name}", *settings, *steps, *wrappers])
 
     def without_name(self, why: str) -> "Rule":
         """Return a rule without a name, of which this strategy is the nearest."""
-        return Rule(None, self.d_steps, self.g_steps, nearest=self.name, why=why)
+        return Rule(None, self.d_steps, self.g_steps, nearest=self.name, why=why, earlier=self.earlier)
 
 
 def rule(trace: Trace, events: Sequence[Event], known: Mapping[str, Strategy]) -> Rule:
     """Name the rule of an iteration by its events. Weights are compared elsewhere; `known` are the strategies by name."""
-    updates = [update for update in trace.updates(events) if not update.regularises]
+    updates = _game(trace.updates(events))
     by_role = {role: [update for update in updates if update.role == role] for role in "DG"}
     if not by_role["D"] or not by_role["G"]:
         return Rule(None, why=f"only {'G' if by_role['G'] else 'D'} moves" if updates else "no optimiser makes a step")
     n, m = (max(_counts(by_role[role])) for role in "DG")
+    if any(passed.is_loss for update in updates for passed in update.real + update.fake):
+        return Rule(None, n, m, why="a module of D's returns a loss, and what D scores inside it is not seen")
+    blind = next((update for update in updates if not update.fake), None)
+    if blind is not None:
+        return Rule(None, n, m, why=_unseen(blind))
     by_hand = _by_hand(trace, events, updates, known, n, m)
     if by_hand is not None:
         return by_hand
-    if any(passed.is_loss for update in updates for passed in update.real + update.fake):
-        return Rule(None, n, m, why="a module of D's returns a loss, and what D scores inside it is not seen")
-    if any(not update.fake for update in updates):
-        return Rule(None, n, m, nearest=None, why="a player moves without having seen fakes through D")
     d_first = updates[0].role == "D"
     first, second = ("D", "G") if d_first else ("G", "D")
     place = next(i for i, update in enumerate(updates) if update.role == second)
@@ -68,7 +77,104 @@ def rule(trace: Trace, events: Sequence[Event], known: Mapping[str, Strategy]) -
             return Rule(
                 None, n, m, wrappers, pair_rule.name, f"further steps of {role} see the latents of an earlier one again"
             )
-    return Rule(pair_rule.name, n, m, wrappers, pair_rule.nearest, pair_rule.why)
+    named = Rule(pair_rule.name, n, m, wrappers, pair_rule.nearest, pair_rule.why, left_out=_left_out(trace, events))
+    if named.name in ("resample", "g_first_resample") and _has_own_reals(pair["D"], pair["G"]):
+        named.settings = ("new_reals=true",)
+    return named
+
+
+def _game(updates: Sequence[Update]) -> list[Update]:
+    """Return the updates without separate steps for penalties, unless a player has no others."""
+    plays = {update.role for update in updates if not update.regularises}
+    return [update for update in updates if not (update.regularises and update.role in plays)]
+
+
+def _unseen(update: Update) -> str:
+    """Return why no fakes are seen in the gradient of a player that moves."""
+    step = f"{update.role} moves at {update.step.place}"
+    if update.role == "G":
+        instead = "a copy of D's weights, as in unrolled or by functional_call, module.forward(…), or a plain function"
+        return f"{step}, but what scores its fakes is not seen as D: {instead}"
+    return (
+        f"{step}, but its loss has no fakes that are seen: they may have passed through NumPy, or a call of module.forward(…)"
+    )
+
+
+def _has_own_reals(d: Update, g: Update) -> bool:
+    """Return whether G's loss compares with real samples that D's has not."""
+    of_d, of_g = ({network_pass.first for network_pass in update.real} for update in (d, g))
+    return bool(of_g - of_d)
+
+
+def _left_out(trace: Trace, events: Sequence[Event]) -> tuple[str, ...]:
+    """Return what a loop does beside the updates that a strategy's name tells."""
+    updates, beside = trace.updates(events), dict[str, None]()
+    for update in updates:
+        others = [trace.passes[n].player.role for g in update.gradients for n in g.of if n in trace.passes]
+        lazily = update.regularises and any(other.role == update.role and other.fake for other in updates)
+        if lazily or update.penalties:
+            beside[f"{update.role}'s penalty on gradients (penalty=…), at {update.gradients[-1].place}"] = None
+        elif {*others} - {"D"} and len({*trace.own(update.step)}) == len(update.gradients):
+            beside[f"further terms of {update.role}'s loss (terms), at {update.gradients[-1].place}"] = None
+    for event in events:
+        if isinstance(event, Write) and "clamp" in event.operation:
+            beside[f"the clipping of {event.player.role}'s weights (penalty=clip), at {event.place}"] = None
+        elif isinstance(event, OptimizerStep) and event.player.role not in ("D", "G"):
+            moves = _moves(trace, event)
+            whose = f"weights of {' and '.join(moves)} along a loss of its own" if moves else "a network of its own"
+            beside[f"the step of a third optimiser at {event.place}, which moves {whose}"] = None
+    return tuple(beside)
+
+
+def _moves(trace: Trace, step: OptimizerStep) -> list[str]:
+    """Return whose weights a further optimiser moves besides their own."""
+    own = {*map(id, step.player.parameters())}
+    moved = {player.role for player in trace.players.values() if not own.isdisjoint(map(id, player.parameters()))}
+    return sorted(moved & {"D", "G"})
+
+
+def settled(rules: Sequence[Rule], alone: Sequence[OptimizerStep]) -> Rule:
+    """Return the rule of the last turns, with what came before it, given the rules of all turns and steps of one player before.
+
+    There is no name if the last two turns differ.
+    """
+    kinds = [(rule.name, rule.d_steps, rule.g_steps) for rule in rules]
+    last = replace(rules[-1])
+    last.wrappers = tuple(dict.fromkeys(name for of_turn in rules for name in of_turn.wrappers))
+    last.left_out = tuple(dict.fromkeys(beside for of_turn in rules for beside in of_turn.left_out))
+    if len({*kinds[-2:]}) > 1:
+        return Rule(None, nearest=last.name, why="its iterations differ: watch more of them")
+    other = max((number for number, kind in enumerate(kinds, 1) if kind != kinds[-1]), default=0)
+    phases = [f"the first {len(alone)} steps are of {alone[0].player.role} alone"] if alone else []
+    if other:
+        before = rules[other - 1]
+        steps = "".join(f" {key}={count}" for key, count in (("d_steps", before.d_steps), ("g_steps", before.g_steps)))
+        phases.append(f"iteration {other} and those before it differ, as {before.name or 'no strategy'}{steps}")
+    last.earlier = "; ".join(phases)
+    return last
+
+
+def incomplete(trace: Trace) -> str:
+    """Return why no turn of a loop is complete."""
+    moving = [*{id(step.player): step.player for step in trace.steps}.values()]
+    if len(moving) > 1 and not {player.role for player in moving} & {"G", "D"}:
+        return "no network is given what another one makes, so that none is G and none D; or it went through NumPy"
+    return "no iteration was complete: G and D must both make a step"
+
+
+def no_game(trace: Trace) -> str:
+    """Return why a loop is no game between a generator and a discriminator; empty if it may be one."""
+    players = {step.player.now for step in trace.steps} | {network_pass.player.now for network_pass in trace.passes.values()}
+    if len(players) == 1 and players.pop().role not in ("G", "D"):
+        return "there is one optimiser, and so no game: G and D need an optimiser each"
+    of_d = [trace.update(step) for step in trace.steps if step.player.role == "D"]
+    batches = [Counter(passed.network for passed in update.real if passed.graph) for update in of_d]
+    if of_d and not any(update.fake for update in of_d) and all(max(b.values(), default=0) == 1 for b in batches):
+        return (
+            "it is no GAN, but an actor and its critic or the like: the network that reads what another makes "
+            "learns from one batch alone, and tells no two kinds of samples apart"
+        )
+    return ""
 
 
 def _counts(updates: Sequence[Update]) -> list[int]:
@@ -85,8 +191,7 @@ def _merged(updates: Sequence[Update]) -> list[Update]:
 
 def _of_pair(trace: Trace, d: Update, g: Update, *, d_first: bool) -> Rule:
     """Name the rule by two successive updates of D and G: on which fakes, and at which weights, each gradient is taken."""
-    same_fake = bool({*d.generations} & {*g.generations})
-    same_z = bool(d.latents & g.latents)
+    same_pass, same_fake = bool({*d.generations} & {*g.generations}), bool(d.fakes & g.fakes)
     together = max(trace.position[gradient] for gradient in d.gradients + g.gradients) < min(
         trace.position[d.step], trace.position[g.step]
     )
@@ -97,13 +202,13 @@ def _of_pair(trace: Trace, d: Update, g: Update, *, d_first: bool) -> Rule:
             )
         return Rule("one_stage" if {*d.gradients} & {*g.gradients} else "joint")
     if d_first:
-        if same_fake:
+        if same_pass:
             attached = any(trace.players[n].role == "G" for d_pass in d.fake for n in d_pass.attached)
             return Rule("retain_graph" if attached else "detach")
-        return Rule("reuse_z" if same_z else "resample")
+        return Rule("reuse_z" if d.latents & g.latents else "resample")
     if same_fake:
         return Rule("g_first")
-    if same_z:
+    if d.latents & g.latents:
         return Rule("g_first_reuse_z")
     if any(trace.position[generation] < trace.position[g.step] for generation in d.generations):
         return Rule(None, nearest="g_first", why="D sees other fakes than G, made before G moved")

@@ -1,76 +1,216 @@
-"""Copies of networks before their first pass, and the weights after each round, for the comparison with a strategy."""
+"""States of a loop's networks and optimisers at the beginnings of its turns, for the comparison with a strategy."""
 
-import copy
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
 
+import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
+from torch.utils._pytree import tree_map
 
-from ganexp.watching.events import Player
+from ganexp.watching.events import Event, NetworkPass, OptimizerStep, Player, Write
 from ganexp.watching.players import Players, unwrapped
+from ganexp.watching.turns import Stack, Turn
 
-ROUNDS = 4
-"""How many rounds are kept: two iterations of a rule that looks ahead by steps."""
+KEPT, ALIKE, MOST = 5, 4, 24
+"""States that are kept at most, rounds with the same steps after which no more are taken, and all that are taken at most."""
+
+
+class _Copy:
+    """A tensor's values in the host's memory."""
+
+    def __init__(self, tensor: Tensor) -> None:
+        self.device, self.values = tensor.device, tensor.detach().to("cpu", copy=True)
+
+    def again(self) -> Tensor:
+        return self.values.to(self.device, copy=True)
+
+
+def _copies(tree: Any) -> Any:
+    return tree_map(lambda leaf: _Copy(leaf) if isinstance(leaf, Tensor) else leaf, tree)
+
+
+def _again(tree: Any) -> Any:
+    return tree_map(lambda leaf: leaf.again() if isinstance(leaf, _Copy) else leaf, tree)
+
+
+@dataclass
+class State:
+    """What a step may change, before one turn.
+
+    Args:
+        events: The number of events before it.
+        weights: Parameters, by id.
+        buffers: Buffers of each module, by name.
+        optimizers: The options and the state of each optimiser, by id. One that was made later has begun without a state.
+    """
+
+    events: int
+    weights: dict[int, _Copy] = field(default_factory=dict)
+    buffers: dict[nn.Module, dict[str, _Copy]] = field(default_factory=dict)
+    optimizers: dict[int, tuple[Any, Any]] = field(default_factory=dict)
+
+    def keep_network(self, network: nn.Module) -> None:
+        """Add what a network holds and is not held yet, and its buffers, which any pass may have changed."""
+        for p in network.parameters():
+            if id(p) not in self.weights:
+                self.weights[id(p)] = _Copy(p)
+        for module in network.modules():
+            self.buffers[module] = {name: _Copy(buffer) for name, buffer in module._buffers.items() if buffer is not None}
+
+    def keep_player(self, player: Player) -> None:
+        """Copy what a player moves, and the state of its optimiser."""
+        self.weights |= {id(p): _Copy(p) for p in player.parameters()}
+        if player.optimizer is not None:
+            options = [{name: _copies(value) for name, value in group.items() if name != "params"} for group in _groups(player)]
+            state = {p: _copies(values) for p, values in player.optimizer.state.items()}
+            self.optimizers[id(player.optimizer)] = options, state
+
+    def put_back(self, networks: Iterable[nn.Module], optimizers: Iterable[Optimizer]) -> None:
+        """Give networks and optimisers this state."""
+        for network in networks:
+            for p in network.parameters():
+                if id(p) in self.weights:
+                    p.data.copy_(self.weights[id(p)].values)
+                p.grad = None
+            for module in network.modules():
+                module._buffers.update({name: copy.again() for name, copy in self.buffers.get(module, {}).items()})
+        for optimizer in optimizers:
+            options, state = self.optimizers.get(id(optimizer), ((), {}))
+            for group, saved in zip(optimizer.param_groups, options, strict=False):
+                group.update(_again(saved))
+            optimizer.state.clear()
+            optimizer.state.update({p: _again(values) for p, values in state.items()})
+
+
+def _groups(player: Player) -> list[dict[str, Any]]:
+    return player.optimizer.param_groups if player.optimizer else []
+
+
+class BeforePass:
+    """The state of a network before a pass that an update learns from: modes, frozen parameters, random state and autocast."""
+
+    def __init__(self, network: nn.Module) -> None:
+        self.network = network
+        self.modes = [module.training for module in network.modules()]
+        self.learns = [p.requires_grad for p in network.parameters()]
+        self.device = next((p.device.type for p in network.parameters()), "cpu")
+        self.random = torch.get_rng_state()
+        self.random_on_gpu = torch.cuda.get_rng_state_all() if self.device == "cuda" else []
+        self.narrow = torch.get_autocast_dtype(self.device) if torch.is_autocast_enabled(self.device) else None
+
+    @contextmanager
+    def again(self, *, drew: bool) -> Iterator[None]:
+        """Give the network these modes and, if it `drew`, torch's random numbers of this pass."""
+        for module, mode in zip(self.network.modules(), self.modes, strict=False):
+            module.training = mode
+        if drew:
+            torch.set_rng_state(self.random)
+            if self.random_on_gpu:
+                torch.cuda.set_rng_state_all(self.random_on_gpu)
+        with torch.autocast(self.device, self.narrow, enabled=self.narrow is not None):
+            yield
 
 
 class Snapshots:
-    """Copies of networks, and weights after each of the first rounds.
+    """Keeps the last states before turns of a loop, and the arguments of the passes since the first of these.
 
-    A round ends where its first player moves again after another has moved: it is an iteration, or the look ahead in one.
-    `copies` holds copies of each network before its first pass and of its optimiser, or None if they cannot be copied. `ends`
-    holds, for each round, the number of events until its end and the weights of each player, on the CPU.
+    They are taken before the first pass after a step, and kept where the next step begins a turn, or where a player moves again
+    after another one, as in a look ahead. Once some of these rounds have been alike, no more are taken. `turns` counts the
+    turns that are complete; `began` is the time of the first pass.
     """
 
-    def __init__(self, players: Players) -> None:
-        self.players = players
-        self.copies: dict[nn.Module, tuple[nn.Module, Optimizer] | None] = {}
-        self.ends: list[tuple[int, dict[int, list[Tensor]]]] = []
-        self._moved: list[Player] = []
-        self._copied: dict[nn.Module, Player] = {}
+    def __init__(self, players: Players, events: Sequence[Event]) -> None:
+        self.players, self.events = players, events
+        self.states: list[State] = []
+        self.turns = 0
+        self.began = 0.0
+        self.done = False
+        self._networks: list[nn.Module] = []
+        self._turn = Turn()
+        self._pending: State | None = None
+        self._rounds: list[tuple[Player, ...]] = [()]  # the steps between states
+        self._taken = 0
 
-    @property
-    def done(self) -> bool:
-        """Whether all rounds are kept."""
-        return len(self.ends) >= ROUNDS
-
-    def before_pass(self, network: nn.Module, player: Player) -> None:
-        """Copy a network before its first pass together with its optimiser, so that the copies belong together."""
+    def before_pass(self, network: nn.Module) -> BeforePass | None:
+        """Take a state before the first pass since a step, and return the network's own state."""
+        self.began = self.began or time.monotonic()
+        if self.done:
+            return None
         network = unwrapped(network)
-        if not self.done and network not in self.copies:
-            self._copy(network, player)
+        self._take_after_step()
+        if network not in self._networks:
+            self._networks.append(network)
+            (self._pending or self.states[-1]).keep_network(network)
+        if not self.states:
+            self._keep()
+        return BeforePass(network)
 
-    def hand_over(self, before: Player, player: Player) -> None:
-        """Copy a former player's networks again, with the optimiser that takes them over."""
-        for network in [network for network, owner in self._copied.items() if owner is before]:
-            if not self.done and self.players.of(network) is player:
-                self._copy(network, player)
+    def before_step(self, player: Player, reached: Stack) -> None:
+        """Keep the last state if a turn may begin with this step."""
+        self._turn.moved = [moved.now for moved in self._turn.moved]  # optimisers may be made anew
+        several, begins = len({*map(id, self._turn.moved)}) > 1, self._turn.begins(player, reached)
+        self.turns += begins and several
+        steps = [moved.now for moved in self._rounds[-1]]
+        if not self.done and (begins or (player in steps and steps[-1] is not player)):
+            self._take_after_step()  # a step may come before any pass
+            self._keep()
+            alike = self._rounds[-ALIKE:]
+            self.done = self._taken > MOST or (len(alike) == ALIKE and len({*alike}) == 1 and len({*alike[0]}) > 1)
+            self._rounds.append(())
+        self._rounds[-1] += (player,)
 
-    def _copy(self, network: nn.Module, player: Player) -> None:
-        self._copied[network] = player
-        try:
-            self.copies[network] = copy.deepcopy((network, player.optimizer)) if player.optimizer else None
-        except Exception:  # anything may be in a module; then nothing is checked
-            self.copies[network] = None
+    def end(self) -> None:
+        """Keep the state at the end of the loop."""
+        if not self.done and self.states:
+            self._pending = self._take(self._pending or self.states[-1])
+            self._keep()
 
-    def before_step(self, player: Player, events: int) -> None:
-        """End a round where its first player moves again after another."""
-        if len({*map(id, self._moved)}) > 1 and self._moved[0].successor:
-            self._keep(events)  # it may be the end of a round, or of pretraining
-        self._moved = [player for player in self._moved if not player.successor]
-        if not self.done and any(moved is not player for moved in self._moved) and player is self._moved[0]:
-            self.end(events)
-        self._moved.append(player)
+    def before(self, after: int, passed: int) -> State | None:
+        """Return the last state after the event at one index, and not after that at another."""
+        return next((state for state in reversed(self.states) if after < state.events <= passed), None)
 
-    def end(self, events: int) -> None:
-        """End the round, and keep the weights after this number of events."""
-        if self._moved:
-            self._keep(events)
-            self._moved.clear()
+    def clear(self) -> None:
+        """Forget all states."""
+        self.states.clear()
+        self._networks.clear()
+        self._pending = None
 
-    def _keep(self, events: int) -> None:
-        if not self.done:
-            weights = {n: [p.detach().to("cpu", copy=True) for p in player.parameters()] for n, player in self.players.items()}
-            self.ends.append((events, weights))
+    def _take_after_step(self) -> None:
+        last = self._pending or (self.states[-1] if self.states else None)
+        if last is None or any(isinstance(event, OptimizerStep) for event in self.events[last.events :]):
+            self._pending = self._take(last)
 
-    def after(self, place: int) -> dict[int, list[Tensor]] | None:
-        """Return the first weights that were kept after the event at this index."""
-        return next((weights for number, weights in self.ends if number > place), None)
+    def _take(self, last: State | None) -> State:
+        """Copy what has changed since another state, and share the rest with it."""
+        self._taken += 1
+        state = State(len(self.events))
+        moved = [*self.players.values()]
+        if last is not None:
+            state = State(len(self.events), {**last.weights}, {**last.buffers}, {**last.optimizers})
+            since = [event.player for event in self.events[last.events :] if isinstance(event, OptimizerStep | Write)]
+            changed = {id(p) for player in since for p in player.parameters()}
+            moved = [
+                player
+                for player in moved
+                if id(player.optimizer) not in state.optimizers or not changed.isdisjoint(map(id, player.parameters()))
+            ]
+        for player in moved:
+            state.keep_player(player)
+        for network in self._networks:
+            state.keep_network(network)
+        return state
+
+    def _keep(self) -> None:
+        if self._pending is None:
+            return
+        self.states.append(self._pending)
+        self._pending = None
+        if len(self.states) > KEPT:
+            del self.states[0]
+            for event in self.events[: self.states[0].events]:
+                if isinstance(event, NetworkPass):
+                    event.arguments = event.before = None

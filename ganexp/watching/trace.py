@@ -2,10 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from torch import Tensor
 
 from ganexp.watching.events import AverageWrite, Event, Gradient, NetworkPass, OptimizerStep, Player, Wait, Write
+from ganexp.watching.turns import Turn, runs_again
 
 
 @dataclass(eq=False)
@@ -16,7 +18,7 @@ class Update:
         step: The step.
         gradients: The backward passes whose gradients it moved along.
         real: D's passes over real samples that these gradients come from.
-        fake: D's passes over fakes that these gradients come from.
+        fake: D's passes over fakes that these gradients pass through.
         penalties: D's passes that only a penalty reads.
         generations: G's passes that made the fakes.
     """
@@ -43,6 +45,14 @@ class Update:
         """The numbers of the latents that the fakes were made from."""
         return {generation.latents for generation in self.generations}
 
+    @property
+    def fakes(self) -> set[tuple[object, ...]]:
+        """What makes fakes the same: the latents, and the steps that G had made; a pass that draws numbers has its own."""
+        return {
+            (made.latents, made.network, made.steps.get(id(made.player.optimizer), 0), made.number if made.drew else 0)
+            for made in self.generations
+        }
+
 
 class Trace:
     """The events of a loop by number, with the roles of its players. `position` is each event's index."""
@@ -54,6 +64,7 @@ class Trace:
         self.passes = {event.number: event for event in events if isinstance(event, NetworkPass)}
         self.gradients = {event.number: event for event in events if isinstance(event, Gradient)}
         self.steps = [event for event in events if isinstance(event, OptimizerStep)]
+        self._updates: dict[OptimizerStep, Update] = {}
         self._give_roles()
 
     def _give_roles(self) -> None:
@@ -110,6 +121,11 @@ class Trace:
 
     def update(self, step: OptimizerStep) -> Update:
         """Return the update of a step, without the gradients that it should not have moved along."""
+        if step not in self._updates:
+            self._updates[step] = self._update(step)
+        return self._updates[step]
+
+    def _update(self, step: OptimizerStep) -> Update:
         todo, gradients = [*self.own(step)], {}
         while todo:
             gradient = self.gradients[todo.pop()]
@@ -121,7 +137,7 @@ class Trace:
         further = frozenset[int]().union(*(gradient.of for gradient in gradients.values())) - direct
         scored = [self.passes[n] for n in sorted(direct) if n in self.passes and self.passes[n].player.role == "D"]
         penalties = [self.passes[n] for n in sorted(further) if n in self.passes]
-        fake = [d_pass for d_pass in scored if self.is_fake(d_pass)]
+        fake = [d_pass for d_pass in scored if self.is_fake(d_pass) and d_pass.graph]  # others are a target of a regression
         generations = {n for d_pass in fake for n in self.fakes(d_pass)}
         return Update(
             step,
@@ -180,41 +196,88 @@ class Trace:
         return bool(readers) and not any(self.by_weights(g) for g in readers)
 
     def iterations(self) -> list[list[Event]]:
-        """Split the events into iterations: the next begins where the first player moves again after all others have moved."""
-        moved: list[str] = []
-        iterations: list[list[Event]] = []
-        current: list[Event] = []
-        last = 0
-        everyone = {step.player.role for step in self.steps if step.player.role in ("G", "D")}
-        for event in self.events:
-            if isinstance(event, OptimizerStep) and event.player.role in ("G", "D"):
-                role = event.player.role
-                if moved and set(moved) == everyone and (len(everyone) == 1 or moved[0] == role != moved[-1]):
-                    last = _with_writes(current, last)
-                    iterations.append(current[:last])
-                    current, moved = current[last:], []
-                moved.append(role)
-                current.append(event)
-                last = len(current)
-            else:
-                current.append(event)
-        if moved and set(moved) == everyone:
-            iterations.append(current[: _with_writes(current, last)])
-        return self._joined(iterations)
+        """Split the events into the turns of the loop; those before its first whole turn belong to none."""
+        return [[*self.events[slice(*bounds)]] for bounds in self._bounds]
 
-    def _joined(self, iterations: list[list[Event]]) -> list[list[Event]]:
-        """Join an iteration that begins by undoing steps of both players to the one before it, which was a look ahead.
+    @cached_property
+    def alone(self) -> list[OptimizerStep]:
+        """The steps before the first turn, of a player that begins before the other."""
+        first = self._bounds[0][0] if self._bounds else 0
+        return [step for step in self._main if self.position[step] < first]
+
+    @property
+    def _main(self) -> list[OptimizerStep]:
+        return [step for step in self.steps if step.player.role in ("G", "D")]
+
+    @cached_property
+    def _bounds(self) -> list[tuple[int, int]]:
+        """The first and the last event of each turn, for slices."""
+        everyone = {step.player.role for step in self._main}
+        turns: list[list[OptimizerStep]] = []
+        turn = Turn()
+        for step in self._main:
+            if turn.begins(step.player.role, step.reached) or not turns or len(everyone) == 1:
+                turns.append([])
+            turns[-1].append(step)
+        turns = [part for steps in turns for part in _shortest(steps, whole=len(turns) > 1)]
+        while turns and {step.player.role for step in turns[-1]} != everyone:
+            turns.pop()  # the loop was stopped within it
+        if len(turns) > 1:
+            turns[0] = _last_alike(turns[0], turns[1])
+        bounds: list[tuple[int, int]] = []
+        first = self._main.index(turns[0][0]) if turns else 0
+        begun = self._with_writes(self.position[self._main[first - 1]] + 1) if first else 0
+        for steps in turns:
+            end = self._with_writes(self.position[self._with_others(steps[-1])] + 1)
+            if bounds and self._undoes(begun, end):
+                bounds[-1] = bounds[-1][0], end
+            else:
+                bounds.append((begun, end))
+            begun = end
+        return bounds
+
+    def _undoes(self, begun: int, end: int) -> bool:
+        """Return whether a turn begins by undoing steps of both players, so that the one before it was a look ahead.
 
         Weights that are written more than once in an iteration were moved ahead by hand within it.
         """
-        joined: list[list[Event]] = []
-        for iteration in iterations:
-            back = [event.player.role for event in iteration if isinstance(event, Write) and restores(self, iteration, event)]
-            if joined and sorted(back) == ["D", "G"]:
-                joined[-1] = joined[-1] + iteration
-            else:
-                joined.append(iteration)
-        return joined
+        events = self.events[begun:end]
+        back = [event.player.role for event in events if isinstance(event, Write) and restores(self, events, event)]
+        return sorted(back) == ["D", "G"]
+
+    def _with_others(self, last: OptimizerStep) -> OptimizerStep:
+        """Return the last step of a third player that follows the last step of a turn in its code."""
+        for step in self.steps[self.steps.index(last) + 1 :]:
+            if step.player.role in ("G", "D") or runs_again(last.reached, step.reached):
+                break
+            last = step
+        return last
+
+    def _with_writes(self, end: int) -> int:
+        """Return the end of a turn whose last step is followed by writes to weights and waits."""
+        while end < len(self.events) and isinstance(self.events[end], AverageWrite | Write | Wait):
+            end += 1
+        return end
+
+
+def _roles(steps: Sequence[OptimizerStep]) -> list[str]:
+    return [step.player.role for step in steps]
+
+
+def _shortest(steps: list[OptimizerStep], *, whole: bool) -> list[list[OptimizerStep]]:
+    """Split steps in which the same roles move again and again, without a turn; the last part need not be `whole`."""
+    for length in range(2, len(steps) // 2 + 1 if whole else len(steps)):
+        parts = [steps[i : i + length] for i in range(0, len(steps), length)]
+        roles = _roles(parts[0])
+        if len({*roles}) > 1 and all(_roles(part) == roles[: length if whole else len(part)] for part in parts):
+            return parts
+    return [steps]
+
+
+def _last_alike(steps: list[OptimizerStep], following: list[OptimizerStep]) -> list[OptimizerStep]:
+    """Return the last steps of a turn by the roles of the following one, if a player has begun alone; else all of them."""
+    length = len(following)
+    return steps[-length:] if _roles(steps[-length:]) == _roles(following) else steps
 
 
 def restores(trace: Trace, events: Sequence[Event], write: Write) -> bool:
@@ -222,10 +285,3 @@ def restores(trace: Trace, events: Sequence[Event], write: Write) -> bool:
     before = (isinstance(event, Gradient) and trace.position[event] < trace.position[write] for event in events)
     after = (isinstance(event, OptimizerStep) and trace.position[event] > trace.position[write] for event in events)
     return "copy" in write.operation and any(before) and any(after)
-
-
-def _with_writes(events: Sequence[Event], end: int) -> int:
-    """Return the end of an iteration whose last step is followed by writes to weights and waits."""
-    while end < len(events) and isinstance(events[end], AverageWrite | Write | Wait):
-        end += 1
-    return end

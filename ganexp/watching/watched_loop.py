@@ -1,11 +1,13 @@
 """`ganexp.watch(…)`: a context that watches a loop and reports its update rule, costs and faults."""
 
 import html
+import sys
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Self
 
-import torch
 from torch import nn
 from torch.optim import Optimizer
 
@@ -13,20 +15,19 @@ from ganexp.strategies import Strategy, by_name
 from ganexp.strategies.base import as_strategy
 from ganexp.watching.alternatives import AlternativeCost, alternative_costs
 from ganexp.watching.candidates import matching_strategies
-from ganexp.watching.comparison import compare_updates
+from ganexp.watching.comparison import CLOSE, compare_updates
 from ganexp.watching.costs import HostWait, PassCost, costs, waits
 from ganexp.watching.events import Event, NetworkPass, Player
 from ganexp.watching.faults import KINDS, Fault, faults, not_looked_at
+from ganexp.watching.isolation import LEAST, NotRun, isolated, why_not_isolated
 from ganexp.watching.letters import letters
 from ganexp.watching.names import arguments
 from ganexp.watching.players import Players
 from ganexp.watching.recorder import Recorder
+from ganexp.watching.replay_gan import KeptTurns
 from ganexp.watching.report import text
-from ganexp.watching.rule import Rule, averages, rule
+from ganexp.watching.rule import Rule, averages, incomplete, no_game, rule, settled
 from ganexp.watching.trace import Trace
-
-CLOSE = {torch.float64: 1e-6, torch.float32: 1e-2}
-"""The largest relative difference of updates that rounding explains, by the dtype of the weights."""
 
 FAULTS_THAT_HIDE_THE_RULE = {
     *("other_loss", "accumulated", "same_loss", "stale", "no_gradient", "zero_gradient", "no_grad", "detached_scores"),
@@ -42,8 +43,11 @@ class WatchedLoop:
     copies of the loop's networks.
     """
 
-    def __init__(self, recorder: Recorder, strategies: Mapping[str, Callable[..., None]] | None = None) -> None:
+    def __init__(
+        self, recorder: Recorder, strategies: Mapping[str, Callable[..., None]] | None = None, *, nothing_follows: bool = False
+    ) -> None:
         self._recorder = recorder
+        self._nothing_follows = nothing_follows
         self._further = strategies or {}
         self._known = by_name() | {name: as_strategy(strategy) for name, strategy in self._further.items()}
         self.traces: list[str] = []
@@ -92,7 +96,18 @@ class WatchedLoop:
         """The most bytes that autograd kept for backward passes in the last iteration, without weights."""
         return max((cost.activations for cost in self.costs), default=0)
 
+    @property
+    def turns(self) -> int:
+        """The iterations that are complete so far."""
+        return self._recorder.snapshots.turns
+
+    @property
+    def optimizers(self) -> int:
+        """How many optimisers the loop has so far."""
+        return len(self._recorder.players)
+
     def __enter__(self) -> Self:
+        self._recorder.snapshots.done = bool(why_not_isolated()) and not self._nothing_follows  # nothing will be run again
         self._recorder.start()
         return self
 
@@ -103,15 +118,15 @@ class WatchedLoop:
             self._analyse()
         finally:
             Recorder.reporting = False
-        self._recorder.snapshots.copies.clear()
-        self._recorder.snapshots.ends.clear()
+        self._recorder.snapshots.clear()
         self._recorder.named.clear()
 
     def _analyse(self) -> None:
-        recorder = self._recorder
+        recorder, ended = self._recorder, time.monotonic()
         trace = self.recorded = Trace(recorder.events, recorder.players)
         in_a_thread = bool(recorder.elsewhere) and not trace.steps
-        self.fault_records = [] if in_a_thread else faults(trace)
+        no_gan = "" if in_a_thread else no_game(trace)
+        self.fault_records = [] if in_a_thread or no_gan else faults(trace)
         self.not_looked_at = not_looked_at(trace, processes=recorder.processes)
         iterations = trace.iterations()
         self.iterations = len(iterations)
@@ -119,8 +134,8 @@ class WatchedLoop:
         self.events = [*(iterations[-1] if iterations else recorder.events)]
         self.costs = costs(trace, self.events)
         self.waits = waits(trace)
-        if not iterations:
-            why = "no iteration was complete: G and D must both make a step"
+        if no_gan or not iterations:
+            why = no_gan or incomplete(trace)
             if in_a_thread:
                 why = f"{recorder.elsewhere} trains in another thread, which is not watched: call ganexp.watch() in that thread"
             failed = next((gradient for gradient in trace.gradients.values() if gradient.failed), None)
@@ -129,37 +144,62 @@ class WatchedLoop:
         networks = ((event.player.now.role, event.network) for event in self.events if isinstance(event, NetworkPass))
         self.arguments = arguments(recorder.players, recorder.named, networks)
         rules = [rule(trace, iteration, self._known) for iteration in iterations]
-        self.identified = rules[-1]
-        self.identified.wrappers = tuple(dict.fromkeys(name for iteration_rule in rules for name in iteration_rule.wrappers))
-        self.instead, self.uncounted = alternative_costs(recorder, trace, iterations[0], rules[0])
+        self.identified = settled(rules, trace.alone)
         self.averaged = averages(trace) if "lookahead" not in self.identified.wrappers else set()
-        kinds = {(iteration_rule.name, iteration_rule.d_steps, iteration_rule.g_steps) for iteration_rule in rules[-2:]}
-        if len(kinds) > 1:
-            self.identified = Rule(None, nearest=rules[-1].name, why="its iterations differ: watch more of them")
         by_hand = [one.why for one in rules if one.why.endswith("by hand")]
-        if by_hand and (self.identified.name or len(kinds) > 1):
+        if by_hand and not self.identified.why.endswith("by hand"):
             self.identified = rules[-1].without_name(by_hand[-1])
         wrong = [fault for fault in self.fault_records if fault.kind in FAULTS_THAT_HIDE_THE_RULE]
         if wrong and self.identified.name:
             self.identified = self.identified.without_name(f"see the fault at {wrong[0].place}")
+        took = (ended - recorder.snapshots.began) / len(iterations)
+        self._run_again(trace, iterations, rules, 10 * took, matching=not wrong)
+
+    def _run_again(
+        self, trace: Trace, iterations: Sequence[Sequence[Event]], rules: Sequence[Rule], seconds: float, *, matching: bool
+    ) -> None:
+        """Check the name and count what other strategies take, in as many seconds, or in a few if that is less."""
+        seconds = max(LEAST, seconds)
+        until, here = time.monotonic() + seconds, self._nothing_follows
+        if seconds > LEAST:
+            print(f"ganexp runs these networks again, to check the rule, for at most {seconds:.0f} s …", file=sys.stderr)
+        kept = [
+            number
+            for number, (iteration, one) in enumerate(zip(iterations, rules, strict=True))
+            if (one.name, one.d_steps, one.g_steps) == (rules[-1].name, rules[-1].d_steps, rules[-1].g_steps)
+            and KeptTurns.of(self._recorder, trace, [iteration]) is not None
+        ]
+        events, of_turn = next(((iterations[number], rules[number]) for number in kept), (iterations[-1], rules[-1]))
+        try:
+            self.instead, self.uncounted = isolated(
+                partial(alternative_costs, self._recorder, trace, events, of_turn, until), until, here=here
+            )
+        except NotRun as why_not:
+            self.uncounted = str(why_not)
         named = self._known.get(self.identified.name or "")
-        if named and not (named.looks_ahead or named.differentiates_gradients) and rules[0].name == self.identified.name:
+        if named and not (named.looks_ahead or named.differentiates_gradients):
             # lookahead does not change an iteration in which it does not average
-            wrappers = tuple(name for name in self.identified.wrappers if name != "lookahead" or name in rules[0].wrappers)
+            wrappers = tuple(name for name in self.identified.wrappers if name != "lookahead" or name in of_turn.wrappers)
             equal = self._known[named.equals] if "scores" in named.needs else named  # an equal strategy that fits any loss
-            first_rule = replace(rules[0], wrappers=wrappers)
-            self.difference, self.checked = compare_updates(recorder, trace, iterations[0], first_rule, equal)
+            work = partial(compare_updates, self._recorder, trace, events, replace(of_turn, wrappers=wrappers), equal)
+            try:
+                self.difference, self.checked = isolated(work, until, here=here)
+            except NotRun as why_not:
+                self.checked = f"not checked: {why_not}"
             if self.difference is not None:
                 self._confirm_name()
         elif self.identified.name:
             self.checked = "not checked by running it again: the trace alone tells the rule"
-        if self.identified.candidates and not wrong:
-            self._match_candidates(iterations)
+        if self.identified.candidates and matching:
+            self._match_candidates(trace, iterations, until)
 
-    def _match_candidates(self, iterations: Sequence[Sequence[Event]]) -> None:
+    def _match_candidates(self, trace: Trace, iterations: Sequence[Sequence[Event]], until: float) -> None:
         """Name the candidate that makes the loop's updates, if exactly one does."""
-        assert self.recorded is not None
-        matches, why = matching_strategies(self._recorder, self.recorded, iterations, self.identified, self._known)
+        work = partial(matching_strategies, self._recorder, trace, iterations, self.identified, self._known, until)
+        try:
+            matches, why = isolated(work, until, here=self._nothing_follows)
+        except NotRun as why_not:
+            matches, why = {}, str(why_not)
         if len(matches) > 1:
             why = f"{' and '.join(matches)} make the same updates, up to rounding"
         if len(matches) == 1:
@@ -196,6 +236,8 @@ class WatchedLoop:
             "class": self._known.get(named.equals, named).family,
             "nearest": self.identified.nearest,
             "why": self.identified.why,
+            "earlier": self.identified.earlier,
+            "left_out": self.identified.left_out,
             "candidates": self.identified.candidates,
             "checked": self.checked,
             "averaged": sorted(self.averaged),
@@ -238,6 +280,7 @@ def watch(
     *,
     strategies: Mapping[str, Callable[..., None]] | None = None,
     on_step: Callable[[Player], None] = lambda player: None,
+    nothing_follows: bool = False,
 ) -> WatchedLoop:
     """Return a context that watches the loop inside it, and reports its update rule, costs and faults at the end.
 
@@ -251,11 +294,13 @@ def watch(
             defaults. Only those that declare `looks_ahead` or `differentiates_gradients` are tried, since a plain loop is
             identified by its trace.
         on_step: Called with the player before each step; an exception that it raises ends the loop.
+        nothing_follows: Whether no training follows in this process. Then networks are run again in it where a copy of the
+            process cannot run them, such as on a GPU; otherwise the rule is not checked there.
     """
     given = (generators, discriminators, optimizers_g, optimizers_d)
     if all(argument is None for argument in given):
-        return WatchedLoop(Recorder(Players(), on_step), strategies)
+        return WatchedLoop(Recorder(Players(), on_step), strategies, nothing_follows=nothing_follows)
     if any(argument is None for argument in given):
         raise TypeError("watch() takes G, D and the optimisers of both, or nothing and finds them")
     g, d, of_g, of_d = ([argument] if isinstance(argument, nn.Module | Optimizer) else [*argument] for argument in given)  # type: ignore[misc]
-    return WatchedLoop(Recorder(Players((g, d), (of_g, of_d)), on_step), strategies)  # type: ignore[arg-type]
+    return WatchedLoop(Recorder(Players((g, d), (of_g, of_d)), on_step), strategies, nothing_follows=nothing_follows)  # type: ignore[arg-type]

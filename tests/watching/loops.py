@@ -1152,12 +1152,12 @@ def drawing(of):
     return p, step
 
 
-@sound("resample", "r z G f' D+ z G f G+", checked=False)
+@sound("resample", "r z G f' D+ z G f G+")
 def latents_drawn_by_g():
     return drawing(B)
 
 
-@sound("resample", "r z G f' D+ z G f G+", checked=False)
+@sound("resample", "r z G f' D+ z G f G+")
 def latents_drawn_by_g_for_labels():
     return drawing(torch.arange(B) % 3)
 

@@ -1,6 +1,7 @@
 """`ganexp watch` runs a script unchanged, with its arguments, and stops it; the report is text, JSON and a picture."""
 
 import json
+import subprocess
 import sys
 
 import pytest
@@ -71,12 +72,21 @@ def test_a_script_that_trains_nothing_is_told(tmp_path):
         call("watch", path)
 
 
+PRETRAINS = """
+import torch
+G, D = torch.nn.Linear(1, 1), torch.nn.Linear(1, 1)
+optimizer = torch.optim.SGD(G.parameters())
+{further}
+while True:
+    optimizer.zero_grad()
+    G(torch.ones(2, 1)).mean().backward()
+    optimizer.step()
+"""
+
+
 def test_a_script_that_pretrains_for_long_is_stopped_with_a_remedy(tmp_path):
     path = tmp_path / "pretraining.py"
-    path.write_text(
-        "import torch\nG = torch.nn.Linear(1, 1)\noptimizer = torch.optim.SGD(G.parameters())\n"
-        "while True:\n    optimizer.zero_grad()\n    G(torch.ones(2, 1)).mean().backward()\n    optimizer.step()\n"
-    )
+    path.write_text(PRETRAINS.format(further="further = torch.optim.SGD(D.parameters())"))
     with pytest.raises(SystemExit, match=r"^Error: .*pretraining\.py was stopped after 100 steps.*--iterations"):
         call("watch", path, "--iterations", 1)
 
@@ -142,6 +152,16 @@ def test_a_script_that_trains_in_a_thread_is_told_and_given_no_fault(tmp_path, c
     with pytest.raises(SystemExit, match=r"mine\.py:11 trains in another thread"):
         call("watch", path)
     assert "fault   " not in capsys.readouterr().out
+
+
+def test_a_script_with_one_optimiser_is_stopped_at_once(tmp_path):
+    """In a process of its own: others' optimisers may be left in this one."""
+    path = tmp_path / "alone.py"
+    path.write_text(PRETRAINS.format(further=""))
+    said = subprocess.run([sys.executable, "-m", "ganexp", "watch", path], capture_output=True, text=True, timeout=120)
+    assert "no game: G and D need an optimiser each" in said.stdout
+    assert said.stderr.splitlines()[-1].startswith(f"Error: {path} was stopped after 10 steps of the only optimiser")
+    assert "fault  " not in said.stdout
 
 
 def test_what_is_refused_at_once(tmp_path):

@@ -16,6 +16,9 @@ from ganexp.strategies import Strategy
 from ganexp.watching import WatchedLoop, watch
 from ganexp.watching.events import Player
 
+ALONE = 10
+"""Steps of the only optimiser after which a script is stopped."""
+
 WITHOUT_END = 100
 """Steps per iteration that is asked for, after which a script is stopped in which only one player moves."""
 
@@ -29,30 +32,32 @@ class Enough(BaseException):
 
 
 class Counter:
-    """Ends a script when enough iterations are complete: where the player that began moves again after the others.
+    """Ends a script when enough iterations are complete, or when there is one optimiser only, and so no game.
 
     `end` is called if the script catches what is raised to end it, and goes on.
     """
 
     def __init__(self, iterations: int, end: Callable[[], object]) -> None:
         self.iterations, self.end, self.caught = iterations, end, -1
-        self.steps = self.complete = 0
-        self.moved: list[Player] = []
+        self.steps = 0
+        self.report: WatchedLoop | None = None
 
     def __call__(self, player: Player) -> None:
         """Count a step that is about to be made."""
+        assert self.report is not None
         self.steps += 1
-        if self.moved and player is self.moved[0].now and any(one.now is not player for one in self.moved):
-            self.complete += 1
-            self.moved.clear()
-        if self.complete >= self.iterations:
+        if self.report.turns >= self.iterations:
             self.enough()
+        if self.steps > ALONE and self.report.optimizers == 1:
+            self.enough(
+                f"was stopped after {self.steps - 1} steps of the only optimiser: a GAN has two; if it pretrains a network "
+                "before it makes another optimiser, put `with ganexp.watch():` around some iterations of both"
+            )
         if self.steps > WITHOUT_END * self.iterations:
             self.enough(
-                f"was stopped after {self.steps - 1} steps, with {self.complete} iterations complete: if it pretrains a "
+                f"was stopped after {self.steps - 1} steps, with {self.report.turns} iterations complete: if it pretrains a "
                 "network for longer, ask for more --iterations, or put `with ganexp.watch():` around some iterations of both"
             )
-        self.moved.append(player)
 
     def enough(self, why: str = "") -> None:
         """End the script."""
@@ -71,7 +76,8 @@ def run(options: argparse.Namespace) -> WatchedLoop:
             _print(report, options)
         os._exit(0)  # whatever is raised, the script catches it
 
-    report = watch(strategies=of_plugins(), on_step=Counter(options.iterations, end))
+    counter = Counter(options.iterations, end)
+    report = counter.report = watch(strategies=of_plugins(), on_step=counter, nothing_follows=True)
     failure: BaseException | None = None
     stopped = ""
     before = sys.argv[:], sys.path[:]
