@@ -1,8 +1,9 @@
-"""Costs of the passes of an iteration, and the share of them that is thrown away."""
+"""Costs of a typical iteration, the share of them that is thrown away, and the lines at which the host waits."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from ganexp.watching.events import Event, Gradient, NetworkPass, OptimizerStep, Wait
 from ganexp.watching.trace import Trace
@@ -18,7 +19,7 @@ class PassCost:
         ms: Time on the host while watched, in milliseconds.
         operations: Operations of matrix products and convolutions; a multiplication and an addition are two.
         activations: The most bytes that autograd kept for backward passes since the row before, without weights.
-        wasted: Operations for gradients that are thrown away, or for fakes that exist already.
+        wasted: Operations that change no weight: of gradients that no step uses, and of passes that no gradient reads.
         remark: What is thrown away, and how to avoid it.
     """
 
@@ -44,67 +45,138 @@ class HostWait:
     per_iteration: float
 
 
-def waits(trace: Trace) -> list[HostWait]:
-    """Return the lines at which the host waits for values. They are a cost and no fault, since the training is the same."""
-    iterations = max(1, len(trace.iterations()))
-    places = Counter(event.place for event in trace.events if isinstance(event, Wait))
-    return [HostWait(place, count / iterations) for place, count in places.items()]
+def typical(trace: Trace, turns: Sequence[Sequence[Event]]) -> list[int]:
+    """Return which iterations are like most others: the same passes, gradients and steps at the same lines, in this order.
+
+    Pictures in some iterations, lazy penalties and a first iteration with few steps are in the others. Of several kinds with
+    as many iterations, the one that comes last is typical: training has settled then.
+    """
+    kinds = [tuple((type(event), event.place) for event in own_events(trace, turn) if _costs(event)) for turn in turns]
+    frequent = Counter(kinds)
+    most = max(reversed(kinds), key=frequent.__getitem__, default=())
+    return [number for number, kind in enumerate(kinds) if kind == most]
 
 
-def costs(trace: Trace, events: Sequence[Event]) -> list[PassCost]:
-    """Return a row for each pass, backward pass and step of an iteration, in their order."""
+def own_events(trace: Trace, turn: Sequence[Event]) -> list[Event]:
+    """Return an iteration without passes that no gradient reads and that keep no graph: pictures and validation."""
+    read = _read(trace)
+    return [event for event in turn if not isinstance(event, NetworkPass) or event.graph or event.number in read]
+
+
+def _costs(event: Event) -> bool:
+    return isinstance(event, NetworkPass | Gradient | OptimizerStep)
+
+
+def _read(trace: Trace) -> set[int]:
+    """Return the passes that some gradient reads: those in its loss, and those whose outputs they are given."""
+    todo, read = [n for gradient in trace.gradients.values() for n in gradient.of], set[int]()
+    while todo:
+        number = todo.pop()
+        if number in trace.passes and number not in read:
+            read.add(number)
+            todo += trace.passes[number].of
+    return read
+
+
+def why_not_alike(trace: Trace, turn: Sequence[Event]) -> str:
+    """Return what an iteration has that ganexp's strategies would not have on copies of its networks; empty if nothing.
+
+    Costs stand beside each other only if they are of the same steps and the same terms.
+    """
+    if any(isinstance(event, OptimizerStep) and event.player.role not in ("D", "G") for event in turn):
+        return "a further optimiser makes steps"
+    for update in trace.updates(turn):
+        scored = {network_pass.number for network_pass in update.real + update.fake}
+        if any(n in trace.passes and n not in scored for gradient in update.gradients for n in gradient.of):
+            return f"{update.role}'s loss has terms besides D's scores"
+        if len(update.fake) != 1 or len(update.real) != (update.role == "D"):
+            return f"{update.role}'s loss does not compare one batch with another"
+    return ""
+
+
+def waits(trace: Trace, turns: Sequence[Sequence[Event]]) -> list[HostWait]:
+    """Return the lines at which the host waits for values, the most frequent first.
+
+    They are a cost and no fault, since the training is the same. What comes before the second iteration belongs to no
+    iteration's rate: it may be set-up. A line that reads values in every k-th iteration has the rate of its period.
+    """
+    per_turn = [Counter(event.place for event in turn if isinstance(event, Wait)) for turn in turns]
+    found = []
+    for place in dict.fromkeys(place for reads in per_turn[-1 if len(turns) == 1 else 1 :] for place in reads):
+        there = [number for number, reads in enumerate(per_turn) if place in reads]
+        gaps = {after - before for before, after in pairwise(there)}
+        settled = per_turn[1:] or per_turn
+        rate = sum(reads[place] for reads in settled) / len(settled)
+        if len(gaps) == 1 and 1 not in gaps:
+            rate = per_turn[there[-1]][place] / min(gaps)
+        found.append(HostWait(place, rate))
+    return sorted(found, key=lambda wait: -wait.per_iteration)
+
+
+def costs(trace: Trace, turn: Sequence[Event], names: Mapping[int, str]) -> list[PassCost]:
+    """Return a row for each pass, backward pass and step of an iteration, in their order.
+
+    Args:
+        trace: The trace.
+        turn: The events of the iteration, without pictures and validation.
+        names: The loop's names of its networks, by their `id`.
+    """
+    read = {(trace.passes[n].network, trace.passes[n].place) for n in _read(trace)}  # a pool returns fakes, if not each time
     rows: list[PassCost] = []
-    used = {n for step in trace.steps for n in step.along}
     known: dict[int, NetworkPass] = {}
-    kept = count = 0
-    for event in events:
-        if len(rows) > count:
-            kept, count = 0, len(rows)
+    kept = 0
+    for event in turn:
         kept = max(kept, event.activations)
+        wasted, remark = 0, ""
         if isinstance(event, NetworkPass):
-            remark, wasted = "", 0
-            if event.player.role == "G":
-                before = known.get(event.latents)
-                if before is not None and before.network is event.network and before.outputs == event.outputs:
-                    wasted = event.operations
-                    remark = "the same fakes are generated twice; strategy=detach generates them once"
-                known.setdefault(event.latents, event)
-            letter = event.player.role if event.player.role != "D" else "f" if trace.is_fake(event) else "r"
-            rows.append(PassCost(letter, event.place, event.ms, event.operations, kept, wasted, remark))
+            what, operations = _letter(trace, event), event.operations
+            before = known.setdefault(event.latents, event) if event.player.role == "G" else event
+            if (event.network, event.place) not in read:
+                wasted, remark = operations, "no gradient reads this pass; leave it out, or run it under torch.no_grad()"
+            elif before is not event and (before.network, before.outputs) == (event.network, event.outputs):
+                wasted, remark = operations, "the same fakes are generated twice; strategy=detach generates them once"
         elif isinstance(event, Gradient):
-            idle = {trace.players[n].role for n in event.wrote if not _used(trace, event, n)}
-            remark, wasted = "", 0
-            if idle and event.number in used:
-                who = " and ".join(sorted(idle))
-                wasted = sum(_of_no_use(trace, trace.passes[n], idle) for n in event.of if n in trace.passes)
-                instead = "loss.backward(inputs=[*network.parameters()]), with the network that is to step, avoids them"
-                remark = f"gradients of {who} that are thrown away; {instead}"
-            rows.append(
-                PassCost(
-                    "b" + "".join(sorted({trace.players[n].role for n in event.wrote})),
-                    event.place,
-                    event.ms,
-                    event.operations,
-                    kept,
-                    wasted,
-                    remark,
-                )
-            )
+            what, operations = "b" + "".join(sorted({trace.players[n].role for n in event.wrote})), event.operations
+            wasted, remark = _unused(trace, event, names)
         elif isinstance(event, OptimizerStep):
-            rows.append(PassCost(f"{event.player.role}+", event.place, event.ms, activations=kept))
+            what, operations = f"{event.player.role}+", 0
+        else:
+            continue
+        rows.append(PassCost(what, event.place, event.ms, operations, kept, wasted, remark))
+        kept = 0
     return rows
 
 
-def _of_no_use(trace: Trace, network_pass: NetworkPass, idle: set[str]) -> int:
-    """Return the operations of a backward pass through D that compute gradients of idle players alone.
+def _letter(trace: Trace, network_pass: NetworkPass) -> str:
+    role = network_pass.player.role
+    return role if role != "D" else "f" if trace.is_fake(network_pass) else "r"
 
-    Gradients of the weights cost as much as the forward pass, and so do gradients of the inputs.
-    """
-    if network_pass.player.role != "D":
-        return 0
-    attached = [trace.passes[n] for n in network_pass.of if n in trace.passes and network_pass.attached]
-    through = network_pass.operations + sum(2 * generation.operations for generation in attached) if attached else 0
-    return network_pass.operations * ("D" in idle) + through * ("G" in idle)
+
+def _unused(trace: Trace, gradient: Gradient, names: Mapping[int, str]) -> tuple[int, str]:
+    """Return the operations of a backward pass that `inputs=` would save, and the remark on them."""
+    active = {n for n in gradient.wrote if _used(trace, gradient, n)}
+    idle = gradient.wrote - active
+    if gradient.functional or not idle:
+        return 0, ""
+    if not active:
+        return gradient.operations, "no step moves along these gradients; leave this backward pass out"
+    wasted = sum(
+        count
+        for owners, count in gradient.by_owners.items()
+        if owners and not any(owner is None or _used(trace, gradient, owner) for owner in owners)
+    )
+    without = " and ".join(_networks(trace, idle, names))
+    inputs = ", ".join(f"*{name}.parameters()" for name in _networks(trace, active, names))
+    return wasted, f"gradients of {without} that no step uses; backward(inputs=[{inputs}]) leaves them out"
+
+
+def _networks(trace: Trace, players: set[int], names: Mapping[int, str]) -> list[str]:
+    """Return the loop's names of players' networks, or a player's role where they are not known."""
+    found = set()
+    for owner in (trace.players[number] for number in players):
+        networks = [network_pass.network for network_pass in trace.passes.values() if network_pass.player is owner]
+        found |= {names.get(id(network), owner.role) for network in networks} or {owner.role}
+    return sorted(found)
 
 
 def _used(trace: Trace, gradient: Gradient, number: int) -> bool:

@@ -1,5 +1,6 @@
 """Events of a loop: passes, gradients, optimiser steps, writes to weights, and waits of the host."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -127,6 +128,7 @@ class Gradient(Event):
         functional: Whether it was returned rather than accumulated in `.grad`.
         failed: Torch's error message if it failed.
         by_weights: Whether it was returned, and is with respect to a player's weights, or to as many tensors of their shapes.
+        by_owners: Its operations by the players to whose weights they lead, where no inputs were given; None is nobody.
     """
 
     number: int
@@ -143,6 +145,7 @@ class Gradient(Event):
     by_weights: bool = False
     ms: float = 0.0
     operations: int = 0
+    by_owners: Mapping[frozenset[int | None], int] = field(default_factory=dict)
 
 
 @dataclass(eq=False)

@@ -22,6 +22,8 @@ that has no gradient. `("sigmoid", n)` or `("softmax", n)`: output of pass n tha
 Labels = frozenset[Label]
 
 NO_LABELS: Labels = frozenset()
+HOST: Label = ("host", 0)
+"""The value was copied to the CPU already, so that no further read of it waits."""
 MIXING = {"lerp", "add", "mul", "copy"}
 TAKES_LOGITS = {
     **dict.fromkeys(("binary_cross_entropy_with_logits", "softplus", "log_sigmoid_forward"), "sigmoid"),
@@ -111,7 +113,8 @@ class Flow(TorchDispatchMode):
             return func(*args, **kwargs)
         name = func._schema.name.rpartition("::")[2]
         if name == "_local_scalar_dense":
-            if key(args[0]) not in self._extremes:  # on a CPU alone, one_hot reads them to check the labels
+            # on a CPU alone, one_hot reads extremes to check the labels, and samples are prepared
+            if key(args[0]) not in self._extremes and _is_on_the_device(args[0], self.labels(args[0])):
                 self.recorder.waited()
         else:
             self._extremes = []
@@ -120,6 +123,8 @@ class Flow(TorchDispatchMode):
         if torch.Tag.nondeterministic_seeded in func.tags:
             self.recorder.drew()
         labels = self.labels((args, kwargs))
+        if name == "_to_copy" and _leaves_device(args, kwargs):
+            labels |= {HOST}
         if name == "cat" and (share := _share_of_fakes(args, kwargs, self.labels)):
             labels |= {("mixed", share)}
         if name in SUMS and (of := _without_gradient(args, self.labels)):
@@ -186,6 +191,11 @@ class Flow(TorchDispatchMode):
 def _is_whole(tensor: Tensor) -> bool:
     """Return whether a tensor fills its memory, and is no slice of it."""
     return not key(tensor) or tensor.numel() * tensor.element_size() == tensor.untyped_storage().nbytes()
+
+
+def _is_on_the_device(tensor: Tensor, labels: Labels) -> bool:
+    """Return whether a value is on a GPU, or would be if the networks were: on a CPU, what comes from them."""
+    return tensor.device.type != "cpu" or (bool(labels) and HOST not in labels)
 
 
 def _leaves_device(args: Any, kwargs: Any) -> bool:

@@ -1,6 +1,6 @@
 """Writes an iteration in the letters of the strategies' table."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ganexp.watching.events import Event, Gradient, NetworkPass, OptimizerStep, Write
 from ganexp.watching.trace import Trace
@@ -46,6 +46,23 @@ def events_with_letters(trace: Trace, events: Sequence[Event], *, gradients: boo
                 lettered_events.append((event, f"b({roles})" + "*" * event.kept))
         before = event
     return lettered_events
+
+
+def legend(trace: Trace, events: Sequence[Event], names: Mapping[int, str]) -> dict[str, str]:
+    """Return what the numbered letters of an iteration stand for: networks, and optimisers of players beyond G and D.
+
+    Args:
+        trace: The trace.
+        events: The events of the iteration.
+        names: The loop's names by the `id` of networks and optimisers; where it has none, the class stands.
+    """
+    letters_of: dict[object, dict[str, None]] = {}
+    for event, text in events_with_letters(trace, events):
+        if isinstance(event, NetworkPass) and text.strip("'") not in ("z", "G", "r", "f", "rf", "p"):
+            letters_of.setdefault(event.network, {})[text.strip("'")] = None
+        elif isinstance(event, OptimizerStep) and event.player.role not in ("G", "D"):
+            letters_of.setdefault(event.player.optimizer, {})[text] = None
+    return {"/".join(found): names.get(id(one), type(one).__name__) for one, found in letters_of.items()}
 
 
 def _pass(trace: Trace, network_pass: NetworkPass, known: set[int]) -> list[str]:

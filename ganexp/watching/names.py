@@ -26,12 +26,17 @@ def named_in(frame: FrameType | None) -> dict[str, Any]:
     }
 
 
-def arguments(players: Players, named: Mapping[str, Any], networks: Iterable[tuple[str, nn.Module]]) -> list[str]:
-    """Return the first four arguments of `Game` by the loop's own names, of the networks that it has run by their roles."""
+def by_object(named: Mapping[str, Any]) -> dict[int, str]:
+    """Return the names of networks, their parts and optimisers by their `id`."""
     names = {id(unwrapped(value) if isinstance(value, nn.Module) else value): name for name, value in named.items()}
     for name, value in named.items():  # a list of discriminators is not run itself
         for module in value.modules() if isinstance(value, nn.Module) else ():
             names.setdefault(id(module), name)
+    return names
+
+
+def arguments(players: Players, names: Mapping[int, str], networks: Iterable[tuple[str, nn.Module]]) -> list[str]:
+    """Return the first four arguments of `Game` by the loop's own names, of the networks that it has run by their roles."""
     run = [*dict.fromkeys((role, names.get(id(unwrapped(network)), "")) for role, network in networks)]
     of_optimizers = [(player.role, names.get(id(player.optimizer), "")) for player in players.values() if player.now is player]
     both = [[[name for of, name in found if of == role and name] for role in "GD"] for found in (run, of_optimizers)]

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from itertools import takewhile
-from types import FrameType
 from typing import Any, Self, TypeGuard
 
 import torch
@@ -22,6 +21,8 @@ from torch.optim import Optimizer
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 from ganexp.instruments.counting import LiveActivations, key
+from ganexp.watching import places
+from ganexp.watching.backward import counted_by_owners
 from ganexp.watching.events import (
     AverageWrite,
     DeadTerm,
@@ -38,13 +39,12 @@ from ganexp.watching.events import (
 from ganexp.watching.flow import Flow, tensors
 from ganexp.watching.names import named_in
 from ganexp.watching.patches import leave_hooks, leave_mode, wrap
+from ganexp.watching.places import place, user_code
 from ganexp.watching.players import Players, averages, unwrapped
 from ganexp.watching.snapshots import Snapshots
 from ganexp.watching.turns import stack
 from ganexp.watching.values import Values
 
-NOT_USER_CODE = (os.path.dirname(torch.__file__), os.path.dirname(__file__), "<", os.path.dirname(os.__file__))
-INSTALLED = ("site-packages", "dist-packages")
 SILENT = ("grad_scaler", os.path.join("torch", "utils", "data"))
 """Files of torch that read values from the device where the user's code cannot avoid it."""
 
@@ -52,25 +52,6 @@ SILENT = ("grad_scaler", os.path.join("torch", "utils", "data"))
 CHANGED = "gradients are changed before a step, as clipping does"
 SHAPES = ("View", "Squeeze", "Unsqueeze", "Reshape", "Unsafe", "ToCopy", "Permute", "Transpose", "TBack", "Clone", "_DDPSink")
 """Autograd's functions that change no values of an output."""
-
-
-def place() -> str:
-    """Return `file:line` of the user's innermost line, or else of an installed package's, other than torch and ganexp."""
-    return _user_code()[1]
-
-
-def _user_code() -> tuple[FrameType | None, str]:
-    """Return the frame of that line, and the line."""
-    frame, user, line = sys._getframe(1), None, ""
-    while frame is not None:
-        file = frame.f_code.co_filename
-        own = not any(folder in file for folder in INSTALLED)
-        if not file.startswith(NOT_USER_CODE) and (own or not line):
-            user, line = frame, f"{os.path.basename(file)}:{frame.f_lineno}"
-            if own:
-                break
-        frame = frame.f_back  # type: ignore[assignment]
-    return user, line or "?"
 
 
 class Recorder:
@@ -125,6 +106,7 @@ class Recorder:
     def start(self) -> Self:
         """Register the hooks."""
         self._thread = threading.get_ident()
+        places.begin()
         hooks = torch.nn.modules.module
         handles = [
             hooks.register_module_forward_pre_hook(self._before_pass),
@@ -338,8 +320,9 @@ class Recorder:
         before = {id(p): _state(p) for player in self.players.values() for p in player.parameters()} if accumulates else {}
         self._gradient = gradient
         operations, began = self.flow.operations, time.perf_counter()
+        counted = counted_by_owners([] if inputs else outputs, self.players.owner, lambda: self.flow.operations)
         try:
-            with self.flow.paused():
+            with self.flow.paused(), counted as gradient.by_owners:
                 result = engine(outputs, *args, **kwargs)
         except RuntimeError as error:
             gradient.failed = str(error)
@@ -401,7 +384,7 @@ class Recorder:
         player.successor = None
         with self.flow.paused():
             if id(optimizer) not in self._steps:
-                self.named |= named_in(_user_code()[0])
+                self.named |= named_in(user_code()[0])
                 for before in self.players.take_over(player):
                     self._hand_over(before, player)
             self.snapshots.before_step(player, stack())

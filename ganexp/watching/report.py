@@ -1,25 +1,88 @@
-"""Writes the report of a watched loop as text, from its JSON values."""
+"""Writes the report of a watched loop as text or as a table in HTML, from its JSON values."""
 
+import html
 import re
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from fractions import Fraction
 from typing import Any
 
+LINES = 12
+"""The most lines of a report, unless all are asked for."""
 
-def text(report: Mapping[str, Any]) -> str:
-    """Return the trace, the rule, the costs and the faults, line by line."""
-    lines = [f"Watched {report['iterations']} iteration{'s' * (report['iterations'] != 1)}."]
-    lines += [f"  trace   {_shortened(letters)}" for letters in dict.fromkeys(report["traces"])]
-    lines += _rule(report)
-    lines += [f"  cost    {cost}" for cost in [*_passes(report["costs"]), *_counted(report), *map(_wait, report["waits"])]]
-    if report["compiled"]:
-        lines.append("  note    compiled networks run uncompiled while they are watched, so that they may round differently")
-    lines += [
-        f"  fault   {place}: {effect}; {remedy}" for _, place, effect, remedy in (fault.values() for fault in report["faults"])
-    ]
+LARGEST = 3
+"""How many lines that wait, and how many kinds of waste, are in a report, unless all are asked for."""
+
+LINE_OF_A_FILE = re.compile(r"(?<![\w/.])([\w/.-]+\.py):(\d+)")
+
+NOT_LOOKED_AT = "whether the networks are large enough, the learning rates fit, and training converges"
+
+
+def text(report: Mapping[str, Any], verbose: bool = False) -> str:
+    """Return the rule, the faults, the trace and the costs, line by line: at most twelve lines, or all with `verbose`."""
+    lines = [_title(report)]
+    for label, words in _entries(report, verbose):
+        first, *others = words.split("\n")
+        lines += [f"  {label:<7} {first}", *(f"          {line}" for line in others)]
+    if not verbose and len(lines) > LINES:
+        rest = len(lines) - LINES + 1
+        lines[LINES - 1 :] = [f"  …       {rest} further lines: ganexp watch --verbose, or report.text(verbose=True)"]
+    return "\n".join(lines)
+
+
+def table(report: Mapping[str, Any]) -> str:
+    """Return the report as a table in HTML, in which lines of files are links."""
+    rows = "".join(
+        f'<tr><th style="text-align: left; vertical-align: top">{label}</th>'
+        f'<td style="text-align: left; white-space: pre-wrap">{_linked(words)}</td></tr>'
+        for label, words in _entries(report, verbose=False)
+    )
+    return f"<table><caption>{_title(report)}</caption>{rows}</table>"
+
+
+def _linked(words: str) -> str:
+    link = r'<a href="\1#L\2">\1:\2</a>'
+    return LINE_OF_A_FILE.sub(link, html.escape(words, quote=False))
+
+
+def _title(report: Mapping[str, Any]) -> str:
+    return f"Watched {report['iterations']} iteration{'s' * (report['iterations'] != 1)}."
+
+
+def _entries(report: Mapping[str, Any], verbose: bool) -> Iterator[tuple[str, str]]:
+    """Yield what the report says, in the order of its weight, each with the label before it."""
+    yield "rule", "\n".join(_rule(report))
+    for fault in report["faults"]:
+        yield "fault", f"{fault['place']}: {fault['effect']}; {fault['remedy']}"
     if not report["faults"]:
-        lines.append("  faults  none" if report["iterations"] else "  faults  none seen, without a complete iteration")
-    return "\n".join(lines + _another_rule(report))
+        yield "faults", _no_faults(report, verbose)
+    if report["compiled"]:
+        yield "note", "compiled networks run uncompiled while they are watched, so that they may round differently"
+    yield from (("trace", trace) for trace in _traces(report, verbose))
+    yield from (("cost", cost) for cost in _costs(report, verbose))
+    yield from (("waste", waste) for waste in [*_wastes(report["costs"])][: None if verbose else LARGEST])
+    yield from (("wait", _wait(wait)) for wait in report["waits"][: None if verbose else LARGEST])
+    if report["arguments"] and not report["faults"]:
+        yield "try", _another_rule(report)
+
+
+def _no_faults(report: Mapping[str, Any], verbose: bool) -> str:
+    """Return what was looked at without finding a fault, and what was not looked at."""
+    looked_at, without = report.get("looked_at", []), defaultdict(list)
+    for what, why in report.get("not_looked_at", {}).items():
+        without[why].append(what)
+    seen = f"none of {len(looked_at)} kinds (docs/watching.md)" if looked_at else "none found"
+    seen += f": {', '.join(looked_at)}" * (verbose and bool(looked_at))
+    seen += ", without a complete iteration" * (not report["iterations"])
+    reasons = "".join(f"{', '.join(kinds)} ({why}); " for why, kinds in without.items())
+    return f"{seen}; not looked at: {reasons}{NOT_LOOKED_AT} (docs/trouble.md)"
+
+
+def _traces(report: Mapping[str, Any], verbose: bool) -> list[str]:
+    """Return the trace of a typical iteration with the names of numbered letters, or those of all iterations."""
+    names = ", ".join(f"{letter} = {name}" for letter, name in report["letters"].items())
+    traces = report["traces"] if verbose else [report["typical"]]
+    return [_shortened(trace) + f"   ({names})" * bool(names) for trace in dict.fromkeys(traces)]
 
 
 def _shortened(letters: str) -> str:
@@ -34,63 +97,70 @@ def _times(part: str, all_of_them: str) -> str:
 def _rule(report: Mapping[str, Any]) -> list[str]:
     if report["rule"]:
         kin = f" ({report['class']})" if report["class"] else ""
-        lines = [f"  rule    {report['rule']}{kin}", *([f"          {report['command']}"] if report["command"] else [])]
+        lines = [f"{report['rule']}{kin}" + (f": {report['command']}" if report["command"] else "")]
     else:
         near = f"; the nearest is {report['nearest']}" if report["nearest"] else ""
         near += f", as {', '.join(report['candidates'])} do" if report["candidates"] else ""
-        lines = [f"  rule    not identified: {report['why']}{near}"]
-    lines += [f"          {report['checked']}"] * bool(report["checked"])
-    lines += [f"          before it: {report['earlier']}"] * bool(report["earlier"])
-    lines += [f"          left out of the command: {beside}" for beside in report["left_out"]] * bool(report["rule"])
-    return lines + [
-        f"          {role}'s weights are averaged in a further copy: see average=ema" for role in report["averaged"]
-    ]
+        lines = [f"not identified: {report['why']}{near}"]
+    lines += [report["checked"]] * bool(report["checked"])
+    lines += [f"before: {report['earlier']}"] * bool(report["earlier"])
+    lines += [f"left out of the command: {beside}" for beside in report["left_out"]] * bool(report["rule"])
+    return lines + [f"{role}'s weights are averaged in a further copy: see average=ema" for role in report["averaged"]]
 
 
-def _another_rule(report: Mapping[str, Any]) -> list[str]:
-    """Return the lines that put another rule in the place of a sound loop's; the functions are for the user to write."""
-    if not report["arguments"] or report["faults"]:
-        return []
+def _another_rule(report: Mapping[str, Any]) -> str:
+    """Return the step that puts another rule in the place of a sound loop's; the functions are for the user to write."""
     rule = "detach" if report["rule"] == "extragradient" else "Extragradient()"
-    return [
-        f"  try     game = ganexp.Game({', '.join(report['arguments'])}, generate=…, d_loss=…, g_loss=…)",
-        f"          step = ganexp.Step(game, ganexp.strategies.{rule}), and step(batches) for each iteration",
-        "          (another rule in this script: docs/your_own_trainer.md)",
-    ]
+    game = f"ganexp.Game({', '.join(report['arguments'])}, generate=…, d_loss=…, g_loss=…)"
+    return f"another rule here: ganexp.Step({game}, ganexp.strategies.{rule}): docs/your_own_trainer.md"
 
 
-def _passes(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    total = sum(row["ms"] for row in rows)
-    if not total:
-        return []
-    shares = Counter[str]()
-    for row in rows:
-        shares[row["what"]] += row["ms"] / total
-    lines = [", ".join(f"{what} {share:.0%}" for what, share in shares.items()) + f" of {total:.1f} ms (watched)"]
-    operations, wasted = (sum(row[which] for row in rows) for which in ("operations", "wasted"))
-    if wasted:
-        lines.append(f"{wasted / operations:.0%} of the operations are thrown away")
-    return [*lines, *dict.fromkeys(f"{row['what']}: {row['remark']}" for row in rows if row["remark"])]
-
-
-def _counted(report: Mapping[str, Any]) -> list[str]:
+def _costs(report: Mapping[str, Any], verbose: bool) -> Iterator[str]:
     if not report["costs"]:
-        return []
-    rows = [{"strategy": "this loop", **report}, *report["instead"]]
-    table = [
-        f"{row['strategy']:<10} {short(row['operations'])} operations, {short(row['activations'])}B of activations at the peak"
-        for row in rows
-    ]
-    if report["instead"]:
-        names = [row["strategy"] for row in report["instead"]]
-        return [*table, f"{', '.join(names)}: counted on copies of these networks, not timed"]
-    return [*table, f"other strategies were not counted: {report['uncounted']}"] if report["uncounted"] else table
+        return
+    own = (
+        f"{short(report['operations'])} operations in an iteration, {short(report['activations'])}B of activations at the peak"
+    )
+    others = ", ".join(
+        f"{row['strategy']} {short(row['operations']).rstrip()} and {short(row['activations'])}B" for row in report["instead"]
+    )
+    yield own + f"; on copies of these networks: {others}" * bool(others)
+    if verbose and report["uncounted"]:
+        yield f"other strategies are not counted beside it: {report['uncounted']}"
+    total = sum(row["ms"] for row in report["costs"])
+    if verbose and total:
+        shares = Counter[str]()
+        for row in report["costs"]:
+            shares[row["what"]] += row["ms"] / total
+        yield ", ".join(f"{what} {share:.0%}" for what, share in shares.items()) + f" of {total:.1f} ms (watched)"
+
+
+def _wastes(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield the kinds of operations that are thrown away, the largest share first, with their lines."""
+    total = sum(row["operations"] for row in rows)
+    kinds: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
+    for row in rows:
+        if row["remark"]:
+            kinds[row["remark"]].append(row)
+    for remark, alike in sorted(kinds.items(), key=lambda kind: -sum(row["wasted"] for row in kind[1])):
+        places = ", ".join(dict.fromkeys(f"{row['what']} at {row['place']}" for row in alike))
+        share = sum(row["wasted"] for row in alike) / total if total else 0
+        yield f"{share:.0%} of the operations, {places}: {remark}"
 
 
 def _wait(wait: Mapping[str, Any]) -> str:
-    often = "in each iteration" if wait["per_iteration"] == 1 else f"{wait['per_iteration']:.2g} times per iteration"
     read = ".item(), .cpu() or float() reads a value here"
-    return f"{wait['place']}: {read} {often}, for which the CPU waits if it is on a GPU; read it less often"
+    return f"{wait['place']}: {read} {often(wait['per_iteration'])}, for which the CPU waits if it is on a GPU"
+
+
+def often(rate: float) -> str:
+    """Return a rate per iteration in words: `in each iteration`, `once per 1,000 iterations`."""
+    exact = Fraction(rate).limit_denominator(100_000)
+    count, period = exact.numerator, exact.denominator
+    if exact == 1:
+        return "in each iteration"
+    times = "once" if count == 1 else f"{count:,} times"
+    return f"{times} per {period:,} iterations" if period > 1 else f"{times} per iteration"
 
 
 def short(count: float) -> str:

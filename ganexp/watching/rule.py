@@ -42,7 +42,7 @@ class Rule:
         steps = [f"{name}={count}" for name, count in (("d_steps", self.d_steps), ("g_steps", self.g_steps)) if count != 1]
         wrappers = [f"wrapper=[{','.join(self.wrappers)}]"] if self.wrappers else []
         settings = [f"strategy.{setting}" for setting in self.settings]
-        return " ".join(["python train.py", f"strategy={self.name}", *settings, *steps, *wrappers])
+        return " ".join(["ganexp train", f"strategy={self.name}", *settings, *steps, *wrappers])
 
     def without_name(self, why: str) -> "Rule":
         """Return a rule without a name, of which this strategy is the nearest."""

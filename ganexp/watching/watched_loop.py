@@ -1,6 +1,5 @@
 """`ganexp.watch(…)`: a context that watches a loop and reports its update rule, costs and faults."""
 
-import html
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -13,19 +12,19 @@ from torch.optim import Optimizer
 
 from ganexp.strategies import Strategy, by_name
 from ganexp.strategies.base import as_strategy
+from ganexp.watching import report
 from ganexp.watching.alternatives import AlternativeCost, alternative_costs
 from ganexp.watching.candidates import matching_strategies
 from ganexp.watching.comparison import CLOSE, compare_updates
-from ganexp.watching.costs import HostWait, PassCost, costs, waits
+from ganexp.watching.costs import HostWait, PassCost, costs, own_events, typical, waits, why_not_alike
 from ganexp.watching.events import Event, NetworkPass, Player
 from ganexp.watching.faults import KINDS, Fault, faults, not_looked_at
 from ganexp.watching.isolation import LEAST, NotRun, isolated, why_not_isolated
-from ganexp.watching.letters import letters
-from ganexp.watching.names import arguments
+from ganexp.watching.letters import legend, letters
+from ganexp.watching.names import arguments, by_object
 from ganexp.watching.players import Players
 from ganexp.watching.recorder import Recorder
 from ganexp.watching.replay_gan import KeptTurns
-from ganexp.watching.report import text
 from ganexp.watching.rule import Rule, averages, incomplete, no_game, rule, settled
 from ganexp.watching.trace import Trace
 
@@ -39,7 +38,7 @@ FAULTS_THAT_HIDE_THE_RULE = {
 class WatchedLoop:
     """A context that records a loop, and holds the report after its end. It changes nothing in the loop.
 
-    `costs` has a row for each pass of the last iteration, and `instead` a row for each strategy whose cost was counted on
+    `costs` has a row for each pass of a typical iteration, and `instead` a row for each strategy whose cost was counted on
     copies of the loop's networks.
     """
 
@@ -63,6 +62,7 @@ class WatchedLoop:
         self.fault_records: list[Fault] = []
         self.not_looked_at: dict[str, str] = {}
         self.arguments: list[str] = []
+        self.letters: dict[str, str] = {}
         self.recorded: Trace | None = None
         self.events: list[Event] = []
 
@@ -88,12 +88,12 @@ class WatchedLoop:
 
     @property
     def operations(self) -> int:
-        """Operations of matrix products and convolutions in the last iteration."""
+        """Operations of matrix products and convolutions in a typical iteration."""
         return sum(cost.operations for cost in self.costs)
 
     @property
     def activations(self) -> int:
-        """The most bytes that autograd kept for backward passes in the last iteration, without weights."""
+        """The most bytes that autograd kept for backward passes in a typical iteration, without weights."""
         return max((cost.activations for cost in self.costs), default=0)
 
     @property
@@ -131,9 +131,7 @@ class WatchedLoop:
         iterations = trace.iterations()
         self.iterations = len(iterations)
         self.traces = [letters(trace, iteration) for iteration in iterations] or [letters(trace, recorder.events)]
-        self.events = [*(iterations[-1] if iterations else recorder.events)]
-        self.costs = costs(trace, self.events)
-        self.waits = waits(trace)
+        self.events = [*recorder.events]
         if no_gan or not iterations:
             why = no_gan or incomplete(trace)
             if in_a_thread:
@@ -141,8 +139,14 @@ class WatchedLoop:
             failed = next((gradient for gradient in trace.gradients.values() if gradient.failed), None)
             self.identified = Rule(None, why=f"the backward pass at {failed.place} failed" if failed else why)
             return
+        alike = typical(trace, iterations)
+        self.events = own_events(trace, iterations[alike[-1]])
+        names = by_object(recorder.named)
         networks = ((event.player.now.role, event.network) for event in self.events if isinstance(event, NetworkPass))
-        self.arguments = arguments(recorder.players, recorder.named, networks)
+        self.arguments = arguments(recorder.players, names, networks)
+        self.letters = legend(trace, self.events, names)
+        self.costs = costs(trace, self.events, names)
+        self.waits = waits(trace, iterations)
         rules = [rule(trace, iteration, self._known) for iteration in iterations]
         self.identified = settled(rules, trace.alone)
         self.averaged = averages(trace) if "lookahead" not in self.identified.wrappers else set()
@@ -153,12 +157,22 @@ class WatchedLoop:
         if wrong and self.identified.name:
             self.identified = self.identified.without_name(f"see the fault at {wrong[0].place}")
         took = (ended - recorder.snapshots.began) / len(iterations)
-        self._run_again(trace, iterations, rules, 10 * took, matching=not wrong)
+        self._run_again(trace, iterations, rules, alike, 10 * took, matching=not wrong)
 
     def _run_again(
-        self, trace: Trace, iterations: Sequence[Sequence[Event]], rules: Sequence[Rule], seconds: float, *, matching: bool
+        self,
+        trace: Trace,
+        iterations: Sequence[Sequence[Event]],
+        rules: Sequence[Rule],
+        alike: Sequence[int],
+        seconds: float,
+        *,
+        matching: bool,
     ) -> None:
-        """Check the name and count what other strategies take, in as many seconds, or in a few if that is less."""
+        """Check the name and count what other strategies take, in as many seconds, or in a few if that is less.
+
+        A typical iteration, one of `alike`, is run again if its weights and batches were kept.
+        """
         seconds = max(LEAST, seconds)
         until, here = time.monotonic() + seconds, self._nothing_follows
         if seconds > LEAST:
@@ -169,21 +183,23 @@ class WatchedLoop:
             if (one.name, one.d_steps, one.g_steps) == (rules[-1].name, rules[-1].d_steps, rules[-1].g_steps)
             and KeptTurns.of(self._recorder, trace, [iteration]) is not None
         ]
-        events, of_turn = next(((iterations[number], rules[number]) for number in kept), (iterations[-1], rules[-1]))
-        try:
-            self.instead, self.uncounted = isolated(
-                partial(alternative_costs, self._recorder, trace, events, of_turn, until), until, here=here
-            )
-        except NotRun as why_not:
-            self.uncounted = str(why_not)
+        number = next((number for number in kept if number in alike), next(iter(kept), len(iterations) - 1))
+        events, of_turn = iterations[number], rules[number]
+        self.uncounted = why_not_alike(trace, self.events)
+        if not self.uncounted:
+            work = partial(alternative_costs, self._recorder, trace, events, of_turn, until)
+            try:
+                self.instead, self.uncounted = isolated(work, until, here=here)
+            except NotRun as why_not:
+                self.uncounted = str(why_not)
         named = self._known.get(self.identified.name or "")
         if named and not (named.looks_ahead or named.differentiates_gradients):
             # lookahead does not change an iteration in which it does not average
             wrappers = tuple(name for name in self.identified.wrappers if name != "lookahead" or name in of_turn.wrappers)
             equal = self._known[named.equals] if "scores" in named.needs else named  # an equal strategy that fits any loss
-            work = partial(compare_updates, self._recorder, trace, events, replace(of_turn, wrappers=wrappers), equal)
+            compared = partial(compare_updates, self._recorder, trace, events, replace(of_turn, wrappers=wrappers), equal)
             try:
-                self.difference, self.checked = isolated(work, until, here=here)
+                self.difference, self.checked = isolated(compared, until, here=here)
             except NotRun as why_not:
                 self.checked = f"not checked: {why_not}"
             if self.difference is not None:
@@ -208,7 +224,7 @@ class WatchedLoop:
             settings = " with its default settings," if owner else ","
             self.checked = (
                 f"checked: {owner}{self.identified.name}{settings} on the same weights and batches, makes the "
-                f"updates of {len(iterations[:2])} iterations to within {self.difference:.1g} of their size"
+                f"updates of {len(iterations[:2])} iterations, within rounding"
             )
         elif not self.identified.name:
             self.checked = f"not told apart, though several strategies fit the trace: {why}"
@@ -219,10 +235,8 @@ class WatchedLoop:
         dtypes = {p.dtype for player in self._recorder.players.values() for p in player.parameters()}
         limit = max(CLOSE.get(dtype, 0.1) for dtype in dtypes)
         if self.difference <= limit:
-            self.checked = (
-                f"checked: ganexp's {self.identified.name}, on the same weights and batches, makes these updates to within "
-                f"{self.difference:.1g} of their size"
-            )
+            name = f"ganexp's {self.identified.name}"
+            self.checked = f"checked: {name}, on the same weights and batches, makes these updates, within rounding"
             return
         why = f"its updates from the same weights and batches differ by {self.difference:.1g} of their size"
         self.identified = self.identified.without_name(f"{why} (terms besides the scores, or random layers?)")
@@ -245,6 +259,8 @@ class WatchedLoop:
             "iterations": self.iterations,
             "trace": self.trace,
             "traces": self.traces,
+            "typical": letters(self.recorded, self.events) if self.recorded else "",
+            "letters": self.letters,
             "faults": [vars(fault) for fault in self.fault_records],
             "looked_at": self.looked_at,
             "not_looked_at": {KINDS[kind]: why for kind, why in self.not_looked_at.items()},
@@ -258,11 +274,15 @@ class WatchedLoop:
             "compiled": self._recorder.compiled,
         }
 
+    def text(self, verbose: bool = False) -> str:
+        """Return the report in at most twelve lines, or with all that was counted."""
+        return report.text(self.json(), verbose)
+
     def __str__(self) -> str:
-        return text(self.json())
+        return self.text()
 
     def _repr_html_(self) -> str:
-        return f'<pre style="white-space: pre-wrap">{html.escape(str(self))}</pre>'
+        return report.table(self.json())
 
     def _repr_mimebundle_(self, **kwargs: object) -> dict[str, Any]:
         return {

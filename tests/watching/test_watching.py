@@ -3,6 +3,7 @@
 import contextlib
 import gc
 import json
+import re
 import sys
 import threading
 
@@ -11,11 +12,12 @@ import torch
 from torch import nn
 
 import ganexp
+from ganexp.watching.faults import Fault
 from ganexp.watching.watched_loop import WatchedLoop
 from tests.distributed.forks import several
 from tests.thinned import thinned
 from tests.watching.broken import alternating
-from tests.watching.loops import d_loss, g_loss, setting
+from tests.watching.loops import SIZE, d_loss, g_loss, setting
 
 
 def hooks():
@@ -220,7 +222,7 @@ def test_networks_are_their_last_optimisers():
             step(), step()
     assert (report.rule, report.iterations, report.trace, report.faults) == ("detach", 4, "z G r f' D+ f G+", []), str(report)
     assert report.difference == 0
-    assert "P3 P3+ P3 P3+ P3 P3+ z G" in str(report)
+    assert "P3 P3+ P3 P3+ P3 P3+ z G" in report.text(verbose=True)
 
 
 def test_an_optimiser_of_a_part_does_not_take_the_network():
@@ -344,7 +346,75 @@ def test_a_report_is_text_json_and_html():
     shown = report._repr_mimebundle_()
     assert shown["text/plain"] == str(report)
     assert json.loads(json.dumps(shown["application/json"]))["rule"] == "detach"
-    assert "<pre" in shown["text/html"]
+    assert "<table" in shown["text/html"]
+
+
+def test_a_report_in_a_notebook_is_a_table_with_links_to_lines():
+    _, step = alternating(setting())
+    with ganexp.watch() as report:
+        step(), step()
+    (place,) = {one.place for one in report.costs if one.remark}
+    file, _, line = place.partition(":")
+    table = report._repr_html_()
+    assert f'<a href="{file}#L{line}">{place}</a>' in table
+    assert re.findall(r"<th[^>]*>(\w+)</th>", table) == ["rule", "faults", "trace", "cost", "waste", "try"]
+    report.identified.name, report.identified.why = None, "<b>"
+    assert "not identified: &lt;b&gt;" in report._repr_html_()
+
+
+def test_a_report_has_at_most_twelve_lines_unless_all_are_asked_for():
+    """Ten lines that wait, of which the three most frequent are told, and eight faults."""
+    p, usual = alternating(setting())
+    reads = {f"{n}.py": compile(f"for _ in range({n}): score.item()", f"/{n}.py", "exec") for n in range(1, 11)}
+
+    def step():
+        usual()
+        for read in reads.values():
+            exec(read, {"score": p.D(p.x()).mean()})
+
+    with ganexp.watch() as report:
+        step(), step(), step()
+    lines = str(report).splitlines()
+    assert [line.split()[1].partition(":")[0] for line in lines if line.startswith("  wait")] == ["/10.py", "/9.py", "/8.py"]
+    assert len(lines) <= 12
+    assert len([line for line in report.text(verbose=True).splitlines() if line.startswith("  wait")]) == 10
+    report.fault_records = [Fault("stale", f"mine.py:{n}", "effect", "remedy") for n in range(20)]
+    lines = str(report).splitlines()
+    rest = len(report.text(verbose=True).splitlines())
+    assert (len(lines), rest > 12) == (12, True)
+    assert "--verbose" in lines[-1]
+    assert [line.split()[0] for line in lines[1:5]] == ["rule", "checked:", "fault", "fault"]
+
+
+def test_no_report_says_a_bare_none():
+    _, step = alternating(setting())
+    with ganexp.watch() as report:
+        step(), step()
+    (line,) = [line for line in str(report).splitlines() if line.startswith("  faults")]
+    assert "not looked at: " in line
+    assert line.endswith("(docs/trouble.md)")
+
+
+def test_numbered_letters_are_explained_by_the_loop_s_names():
+    p = setting()
+    first, second = p.G, nn.Linear(SIZE, SIZE)
+    p.og = torch.optim.SGD([*first.parameters(), *second.parameters()], 1e-3)
+
+    def loop(one_network, another, both, of_d):
+        for _ in range(2):
+            both.zero_grad()
+            fake = another(one_network(p.z()))
+            of_d.zero_grad()
+            d_loss(p.D(p.x()), p.D(fake.detach())).backward()
+            of_d.step()
+            both.zero_grad()
+            g_loss(p.D(fake)).backward()
+            both.step()
+
+    with ganexp.watch() as report:
+        loop(first, second, p.og, p.od)
+    assert report.letters == {"G1": "one_network", "G2": "another"}
+    assert "(G1 = one_network, G2 = another)" in str(report)
 
 
 NORMALIZED = {"new": nn.utils.parametrizations.spectral_norm, "old": nn.utils.spectral_norm}

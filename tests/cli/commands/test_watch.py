@@ -1,6 +1,7 @@
 """`ganexp watch` runs a script unchanged, with its arguments, and stops it; the report is text, JSON and a picture."""
 
 import json
+import re
 import subprocess
 import sys
 
@@ -8,7 +9,7 @@ import pytest
 from PIL import Image
 
 from tests.calling import call
-from tests.composing import CONF
+from tests.composing import CONF, composed
 from tests.processes import run
 
 SCRIPT = """
@@ -51,6 +52,17 @@ def test_a_script_is_run_stopped_and_named(tmp_path, capsys):
     with Image.open(picture) as drawn:
         assert drawn.width > 200
     assert before == (sys.argv, sys.path)
+
+
+def test_the_command_that_is_printed_trains_by_that_rule(tmp_path, capsys):
+    call("watch", script(tmp_path))
+    (words,) = re.findall(r"ganexp train (strategy=.*)", capsys.readouterr().out)
+    assert composed(*words.split()).strategy.name == "detach"
+
+
+def test_all_that_was_counted_is_printed_when_asked_for(tmp_path, capsys):
+    call("watch", script(tmp_path), "--verbose")
+    assert " ms (watched)" in capsys.readouterr().out
 
 
 def test_a_script_in_which_one_player_moves_is_stopped_too(tmp_path):

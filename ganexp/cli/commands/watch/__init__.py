@@ -21,6 +21,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("script", type=Path, help="a Python file that trains a GAN with torch")
     parser.add_argument("--iterations", type=shared.positive, default=3, help="iterations to watch, in which both players move")
     parser.add_argument("--json", action="store_true", help="print the report as JSON; as text by default")
+    parser.add_argument("--verbose", action="store_true", help="print all that was counted; at most twelve lines by default")
     parser.add_argument("--picture", type=Path, metavar="FILE.png", help="draw the life of each graph; none by default")
     parser.set_defaults(words=())  # of the script
 

@@ -108,7 +108,7 @@ def run(options: argparse.Namespace) -> WatchedLoop:
 
 
 def _print(report: WatchedLoop, options: argparse.Namespace) -> None:
-    print(json.dumps(report.json(), indent=2) if options.json else report, flush=True)
+    print(json.dumps(report.json(), indent=2) if options.json else report.text(options.verbose), flush=True)
     if options.picture and report.recorded is not None:
         from ganexp.cli.commands.watch.lives import lives  # needs matplotlib, which no other part of the report does
 
