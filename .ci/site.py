@@ -59,17 +59,19 @@ def write_pages(place: Path) -> None:
 
 
 def write_notebook(notebook: Path) -> None:
-    """Write a notebook as a page beside it: its text, its code, what the code prints, and its pictures."""
+    """Write a notebook as a page beside it: its text, its code, what the code prints, its pictures and tables."""
     parts = []
     for number, cell in enumerate(json.loads(notebook.read_text())["cells"]):
         source = "".join(cell["source"])
         parts.append(source if cell["cell_type"] == "markdown" else f"```python\n{source}\n```")
         for output in cell.get("outputs", []):
-            picture = output.get("data", {}).get("image/png")
+            picture, table = (output.get("data", {}).get(kind) for kind in ("image/png", "text/html"))
             if picture:
                 name = f"{notebook.stem}_{number}.png"
                 notebook.with_name(name).write_bytes(base64.b64decode(picture))
                 parts.append(f"![what the cell above draws]({name})")
+            elif table:
+                parts.append("".join(table))
             else:
                 parts.append("```text\n" + "".join(output["text"]).rstrip() + "\n```")
     notebook.with_suffix(".md").write_text("\n\n".join(parts) + f"\n\n[This page as a notebook]({notebook.name})\n")

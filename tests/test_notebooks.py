@@ -26,12 +26,24 @@ def outputs(path):
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_they_were_executed_in_order_and_without_errors(path):
     assert [cell["execution_count"] for cell in code(path)] == [*range(1, len(code(path)) + 1)]
-    assert all(output.get("name") == "stdout" or "image/png" in output["data"] for output in outputs(path))
-    pictures = [base64.b64decode(output["data"]["image/png"]) for output in outputs(path) if "data" in output]
+    shown = [output["data"] for output in outputs(path) if output.get("name") != "stdout"]
+    assert all({"image/png", "text/html"} & data.keys() for data in shown)
+    pictures = [base64.b64decode(data["image/png"]) for data in shown if "image/png" in data]
     for picture in pictures:
         assert len(picture) < 40_000
         with Image.open(io.BytesIO(picture)) as image:
             image.load()
+
+
+def test_a_notebook_shows_a_watched_loop_as_a_table():
+    (table,) = [
+        "".join(output["data"]["text/html"])
+        for path in NOTEBOOKS
+        for output in outputs(path)
+        if "text/html" in output.get("data", ())
+    ]
+    assert "<th" in table
+    assert "g_first" in table
 
 
 @pytest.mark.slow

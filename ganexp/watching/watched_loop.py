@@ -278,18 +278,11 @@ class WatchedLoop:
         """Return the report in at most twelve lines, or with all that was counted."""
         return report.text(self.json(), verbose)
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         return self.text()
 
     def _repr_html_(self) -> str:
         return report.table(self.json())
-
-    def _repr_mimebundle_(self, **kwargs: object) -> dict[str, Any]:
-        return {
-            "text/plain": str(self),
-            "text/html": self._repr_html_(),
-            "application/json": self.json(),
-        }
 
 
 def watch(
