@@ -4,9 +4,10 @@ The sentences and most tables are in study.md.jinja; here is what they say it of
 """
 
 import math
+import os
 import re
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,16 +18,17 @@ from benching import again, contenders, figures, ordering, statistics, tuning, v
 from benching.checks import NEXT_BEST, TRIED
 from benching.power import power
 from benching.results import CHOICE_SEEDS, FINALISTS, Results
-from benching.rules import KNOWN, RULES
+from benching.rules import ADDED, KNOWN, RULES
 from benching.running import JUDGEMENTS
 from benching.schedule import SEEDS
 from benching.space import DIVISIONS, FURTHER, POINTS
 from benching.verdict_rows import as_csv
-from benching.verdicts import Block, Overall
+from benching.verdicts import Block, Overall, Verdict
 from benching.workloads import WORKLOADS, Workload
 from ganexp.compare.intervals import Interval
 from ganexp.documents import atomic_write
 
+DOCS = Path(__file__).resolve().parents[2] / "docs"
 OUTCOMES = {"better": "better", "worse": "worse", "equal": "equal within 10 %", "open": "not decided"}
 """What verdicts are called on the page."""
 
@@ -48,15 +50,15 @@ def write(results: Results, page: Path) -> None:
             pictures.append(picture.name)
     if figures.runs_over_two_budgets(results):
         figures.over_two_budgets(results).savefig(page.with_name(page.stem + "_budgets.png"), dpi=80)
-    written = text(results, found, second, pictures, f"{page.stem}_budgets.png")
+    written = text(results, found, second, pictures, page)
     further = {"_verdicts.csv": as_csv(found)} | ({"_verdicts_again.csv": as_csv(second)} if second else {})
     for path, content in ((page, written), *((page.with_name(page.stem + name), content) for name, content in further.items())):
         with atomic_write(path) as file:
             file.write(content.encode())
 
 
-def text(results: Results, every: Sequence[Block], second: Sequence[Block], pictures: Sequence[str], of_budgets: str) -> str:
-    """Return the page."""
+def text(results: Results, every: Sequence[Block], second: Sequence[Block], pictures: Sequence[str], page: Path) -> str:
+    """Return the page, whose links lead from where it will lie."""
     found = [block for block in every if not block.workload.rescue]
     shown_again = [block for block in second if not block.workload.rescue]
     by_division = {division: verdicts.overall(found, division) for division in DIVISIONS}
@@ -85,7 +87,12 @@ def text(results: Results, every: Sequence[Block], second: Sequence[Block], pict
         divisions=DIVISIONS,
         resamples=statistics.RESAMPLES,
         most=statistics.MOST,
-        own_rules={one.rule for block in every for one in block.verdicts} - {*KNOWN},
+        partial=_rows(block for block in found if not block.complete),
+        own_rows=[row for row in _rows(block for block in every if block.complete) if row[1].rule not in KNOWN],
+        begun_rows=_begun_rows(results, every),
+        docs=lambda name: os.path.relpath(DOCS / name, page.parent),
+        lines=os.path.relpath(results.path, page.parent),
+        stem=page.stem,
         pictures=pictures,
         every=every,
         found=found,
@@ -128,13 +135,31 @@ def text(results: Results, every: Sequence[Block], second: Sequence[Block], pict
         moved=tuning.moved(results, found),
         luck=tuning.luck(found),
         budgets=tuning.budgets(results, found),
-        of_budgets=of_budgets,
+        of_budgets=f"{page.stem}_budgets.png",
         workloads=_workloads(results),
         not_begun=_not_begun(results),
         hours=sum(line.cpu_s for line in results.lines) / 3600,
         machines=_machines(results),
     )
     return re.sub("\n{3,}", "\n\n", rendered)
+
+
+def _rows(found: Iterable[Block]) -> list[tuple[Block, Verdict]]:
+    return [(block, one) for block in found for one in block.verdicts]
+
+
+def _begun_rows(results: Results, every: Sequence[Block]) -> list[dict[str, Any]]:
+    """Return the rules that have runs and no row, with how many points and seeds there are; those that were added left out."""
+    shown = {(block.workload.key, block.division): {one.rule for one in block.verdicts} | {*block.lost} for block in every}
+    begun = []
+    for workload in (one for one in WORKLOADS.values() if not one.of_order):
+        for (key, division, rule), arm in results.arms.items():
+            if key == workload.key and arm.tuning and rule not in ADDED and rule not in shown.get((key, division), ()):
+                most = max((len(arm.seeds(number)) for number in arm.tuning), default=0)
+                begun.append(
+                    {"rule": rule, "name": workload.name, "division": division, "points": len(arm.tuning), "seeds": most}
+                )
+    return begun
 
 
 def _complete(found: Sequence[Block]) -> dict[str, list[str]]:

@@ -3,7 +3,8 @@
 import importlib
 import inspect
 import math
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from benching.space import DIMENSIONS, DIVISIONS, VERSION, Coefficient, Point, crossed, point
@@ -116,7 +117,8 @@ def own(target: str, coefficients: Sequence[str]) -> Rule:
     Args:
         target: Where it is imported from, as in `mine.Rule`: a strategy, or a wrapper, which goes around `detach`.
         coefficients: What is tuned, as in `gamma=0.01..10`: from low to high by equal ratios, or by equal differences where low
-            is not above 0.
+            is not above 0. An argument that is annotated as `int` is tuned over integers; so is one without annotation whose
+            default is an integer, between ends without a point.
 
     Raises:
         ValueError: There is no such class or function, a range is invalid, or there are too many of them.
@@ -131,13 +133,14 @@ def own(target: str, coefficients: Sequence[str]) -> Rule:
     place, overrides = "strategy", ("strategy=detach", f"strategy._target_={target}", f"strategy.name={name}")
     if inspect.isclass(found) and issubclass(found, Wrapper):
         place, overrides = "wrapper.own", ("strategy=detach", "wrapper=[]", f"+wrapper.own._target_={target}")
-    ranges = tuple(_range(place, one) for one in coefficients)
+    parameters = inspect.signature(found, eval_str=True).parameters
+    ranges = tuple(_range(place, one, parameters) for one in coefficients)
     if len(ranges) > DIMENSIONS - 3:
         raise ValueError(f"--tune names {len(ranges)} coefficients, and a rule is tuned by at most {DIMENSIONS - 3}")
     return Rule(target, overrides, ranges)
 
 
-def _range(place: str, typed: str) -> Coefficient:
+def _range(place: str, typed: str, parameters: Mapping[str, inspect.Parameter]) -> Coefficient:
     key, _, ends = typed.partition("=")
     low, _, high = ends.partition("..")
     try:
@@ -146,4 +149,16 @@ def _range(place: str, typed: str) -> Coefficient:
         numbers = 0.0, 0.0
     if not key.isidentifier() or not -math.inf < numbers[0] < numbers[1] < math.inf:
         raise ValueError(f"--tune {typed} is no range: write it as in gamma=0.01..10")
-    return Coefficient(f"++{place}.{key}", *numbers, "log" if numbers[0] > 0 else "linear")
+    whole = _is_integer(parameters.get(key), ends)
+    if whole and not all(end.is_integer() for end in numbers):
+        raise ValueError(f"--tune {typed}: {key} is an integer, so its range begins and ends at integers, as in {key}=1..10")
+    return Coefficient(f"++{place}.{key}", *numbers, "log" if numbers[0] > 0 else "linear", whole=whole)
+
+
+def _is_integer(parameter: inspect.Parameter | None, ends: str) -> bool:
+    """Return whether an argument is annotated as `int`; without annotation, whether its default and the typed ends are."""
+    if parameter is None:
+        return False
+    if parameter.annotation is inspect.Parameter.empty:
+        return type(parameter.default) is int and re.fullmatch(r"-?\d+\.\.-?\d+", ends) is not None
+    return getattr(parameter.annotation, "__origin__", parameter.annotation) is int

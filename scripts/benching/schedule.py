@@ -120,9 +120,9 @@ class Plan:
                 each, iterations = self.cost(workload, division, rule)
             except UserError as error:
                 if rule.name not in RULES:  # it may fit once it has been mended
-                    raise UserError(
-                        f"{workload.name}: {str(error).rstrip('.')}. Name the workloads that it fits with --workloads."
-                    ) from error
+                    tuned = any(one.key.lstrip("+") in str(error) for one in rule.coefficients)
+                    remedy = "Choose another range with --tune" if tuned else "Name the workloads that it fits with --workloads"
+                    raise UserError(f"{workload.name}: {str(error).rstrip('.')}. {remedy}.") from error
                 if (division, rule.name) not in self.results.misfits(workload.key):
                     line = Line("tuning", workload.key, division=division, rule=rule.name, state="misfit")
                     self.misfits.append(replace(line, said=" ".join(str(error).split())))

@@ -27,6 +27,7 @@ class Coefficient:
         low, high: The ends of the range.
         scale: Whether equal parts of the range are equal ratios (`log`) or differences (`linear`).
         values: The values that it may have, instead of a range.
+        whole: Whether it is an integer; of a `linear` range, all integers from low to high are equally likely.
         divisions: The divisions in which it is tuned; in the others it keeps its default.
     """
 
@@ -36,14 +37,15 @@ class Coefficient:
     scale: str = "linear"
     values: tuple[str, ...] = ()
     divisions: tuple[str, ...] = ("adam", "sgd")
+    whole: bool = False
 
     def at(self, u: float) -> str:
         """Return the value at a place between 0 and 1, as text for the command line."""
         if self.values:
             return self.values[min(int(u * len(self.values)), len(self.values) - 1)]
-        if self.scale == "log":
-            return f"{self.low * (self.high / self.low) ** u:.4g}"
-        return f"{self.low + (self.high - self.low) * u:.4g}"
+        high = self.high + self.whole  # an integer is that of the interval [n, n + 1)
+        value = self.low * (high / self.low) ** u if self.scale == "log" else self.low + (high - self.low) * u
+        return str(min(int(value // 1), int(self.high))) if self.whole else f"{value:.4g}"
 
 
 @dataclass(frozen=True)

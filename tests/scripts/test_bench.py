@@ -4,6 +4,7 @@ import csv
 import itertools
 import math
 import multiprocessing
+import re
 import sys
 import time
 from collections import Counter, defaultdict
@@ -764,6 +765,19 @@ def test_verdicts_that_a_correction_over_all_blocks_would_overturn_are_named(tmp
     assert [one.rule for _, one in verdicts.overturned([block, *others])] == ["jare"] * (len(others) + 1)
 
 
+def test_a_page_of_a_few_rules_has_their_rows_and_links_that_lead_somewhere(tmp_path):
+    results = written(tmp_path / "runs.csv", detach=SPREAD, joint=SPREAD * 2)
+    results.append(*(one for one in lines_of("adam", "jare", SPREAD) if one.part == "tuning"))
+    place = tmp_path / "pages" / "mine.md"
+    page.write(results, place)
+    text = place.read_text()
+    assert re.search(r"\| `joint` \| ring_nonsaturating, adam \| .* \| 2 \[2, 2\] \| .* \| worse \| 0 \|", text)
+    assert re.search(r"`jare` on `ring_nonsaturating` with Adam \(\d+ points, 0 seeds\)", text)
+    links = {link.partition("#")[0] for link in re.findall(r"\]\(([^)]+)\)", text)} - {""}
+    assert "../runs.csv" in links
+    assert [link for link in links if not (place.parent / link).exists()] == []
+
+
 def test_the_page_without_results_says_so(tmp_path):
     page.write(Results(tmp_path / "none.csv"), tmp_path / "study.md")
     assert "No workload is complete yet." in (tmp_path / "study.md").read_text()
@@ -862,7 +876,7 @@ from ganexp.strategies import Strategy
 from ganexp.wrappers import Wrapper
 
 class Rule(Strategy):
-    def __init__(self, gamma=1.0):
+    def __init__(self, gamma=1.0, every: int = 1, often=0):
         self.gamma = gamma
 
     def __call__(self, gan, reals, *, d_steps, g_steps):
@@ -924,6 +938,22 @@ def test_wrappers_of_ones_own_go_around_detach_and_mistakes_are_told(mine):
     for given in ("gamma=3..1", "gamma=1..inf"):
         with pytest.raises(ValueError, match="--tune"):
             own("mine.Rule", [given])
+    with pytest.raises(ValueError, match=r"--tune every=1.5..4: every is an integer"):
+        own("mine.Rule", ["every=1.5..4"])
+
+
+@pytest.mark.parametrize(("typed", "drawn"), [("every=2..4", {"2", "3", "4"}), ("often=-1..1", {"-1", "0", "1"})])
+def test_an_integer_is_drawn_among_the_integers_of_its_range_each_in_its_share(mine, typed, drawn):
+    (coefficient,) = own("mine.Rule", [typed]).coefficients
+    draws = [coefficient.at(u) for u in np.linspace(0, 1, 3001)]
+    assert {*draws} == drawn
+    if typed.startswith("every"):  # by equal ratios: n has the share of [n, n + 1) of the logarithm of 5 / 2
+        shares = [draws.count(n) / 3001 for n in ("2", "3", "4")]
+        assert shares == pytest.approx([math.log((n + 1) / n) / math.log(5 / 2) for n in (2, 3, 4)], abs=1e-3)
+    else:
+        assert [draws.count(n) / 3001 for n in ("-1", "0", "1")] == pytest.approx([1 / 3] * 3, abs=1e-3)
+    gamma = own("mine.Rule", ["gamma=1..3"]).coefficients[0]
+    assert not gamma.whole
 
 
 def test_what_would_be_ignored_is_refused(tmp_path, capsys):
