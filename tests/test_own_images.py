@@ -1,10 +1,14 @@
-"""docs/own_images.md: its scripts find near-duplicates, and cut tiles."""
+"""docs/own_images.md: its scripts find near-duplicates and cut tiles, and what it advises for one folder runs together."""
 
 import re
+import shlex
 
 import numpy as np
+import pytest
 from PIL import Image, ImageFilter
 
+from tests import forked
+from tests.calling import call
 from tests.composing import CONF
 
 PAGE = (CONF.parent / "docs" / "own_images.md").read_text()
@@ -35,3 +39,25 @@ def test_tiles_cover_a_photograph(tmp_path):
     assert set(tiles) == {f"wood_{left}_{top}" for left in (0, 64, 128) for top in (0, 64)}
     whole = np.asarray(Image.open(tmp_path / "photographs" / "wood.jpg"))
     assert (tiles["wood_64_0"] == whole[:128, 64:192]).all()
+
+
+def test_all_that_the_page_advises_for_a_folder_runs_one_after_the_other(tmp_path, monkeypatch, capsys):
+    """As typed, but for the size of the networks and of the runs, and for features that need no download."""
+    for number, part in enumerate(["train"] * 12 + ["test"] * 6):
+        (tmp_path / "images" / part).mkdir(parents=True, exist_ok=True)
+        photograph(number, (24, 24)).save(tmp_path / "images" / part / f"{number}.png")
+    (how_good,) = re.findall(r"```bash\n(python train.py.*?)```", PAGE.partition("## How good it is")[2], re.DOTALL)
+    (first, *others) = (shlex.split(line, comments=True) for line in how_good.splitlines())
+    small = ["dataset.image_size=16", "generator=mlp", "discriminator=mlp", "batch_size=4", "iterations=4", "evaluate_every=2"]
+    small += ["evaluation.samples=16", "evaluation.features=raw", "device=cpu", "threads=1", "logger=[]"]
+    typed = [word.replace("/path/to/images", str(tmp_path / "images")) for word in first[2:]]
+    assert "evaluation.against=test" in typed
+    done = forked.train(*typed, *small, cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    monkeypatch.chdir(tmp_path)
+    for words in others:
+        assert words[0] == "ganexp"
+        call(*words[1:])
+    assert "eval/copies" in capsys.readouterr().out
+    with pytest.raises(SystemExit, match=r"choose --against train"):
+        call("evaluate", "run=outputs/latest", "--measure", "memorisation", "--overwrite")

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import re
 import shutil
 from collections.abc import Sequence
 from datetime import datetime
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import torch
 
-from ganexp.cli.commands.evaluate import OF_PAIRS, asked_of, checkpoints_of, of_folders, output_of, tables
+from ganexp.cli.commands.evaluate import ASKED, OF_PAIRS, asked_of, checkpoints_of, of_folders, output_of, tables
 from ganexp.cli.commands.evaluate.page import Beside, page
 from ganexp.cli.commands.evaluate.tables import Entry
 from ganexp.cli.composing import compose
@@ -88,7 +89,7 @@ def _of_runs(options: argparse.Namespace, processes: Processes) -> list[Entry]:
             entry.evaluator = known[seen_by]
             entry.result = entry.evaluator.checkpoint(path, config, state, trust=options.trust)
         except (UserError, FailedElsewhere) as error:
-            entry.problem = str(error).rstrip(".")
+            entry.problem = _as_options(error)
         entries.append(entry)
     return entries
 
@@ -126,8 +127,17 @@ def _of_images(options: argparse.Namespace) -> list[Entry]:
             entry.evaluator = RunEvaluator(parse(evaluated(values, asked | {"samples": len(data)})))  # type: ignore[arg-type]
             entry.result = entry.evaluator.images(data)
         except UserError as error:
-            entry.problem = str(error).rstrip(".")
+            entry.problem = _as_options(error)
     return entries
+
+
+def _as_options(error: Exception) -> str:
+    """Return what an error says, with settings of `evaluation` as options of this command."""
+    options = {key: f"--{key.replace('_', '-')}" for key in ASKED}
+    said = re.sub(
+        r"\bevaluation\.(\w+)=", lambda found: f"{options[found[1]]} " if found[1] in options else found[0], str(error)
+    )
+    return said.rstrip(".")
 
 
 def _jobs(place: Path, *, alone: bool) -> dict[Path, tuple[str, str]]:
