@@ -8,6 +8,7 @@ from typing import Annotated, Any, cast
 import torch
 from annotated_types import Ge
 
+from ganexp.documents import leaves
 from ganexp.facts import Facts, Part
 from ganexp.gan import GAN, Game
 from ganexp.ranges import checked
@@ -87,9 +88,21 @@ class Step:
             trained = {"generator": (gan.generator, gan.optimizer_g), "discriminator": (gan.discriminator, gan.optimizer_d)}
             self.average = AveragedByOptimizer(trained)
 
-    def _look(self, before: Counter[str]) -> None:
-        """Warn, after the first iteration, of a strategy that makes fewer updates than it says."""
+    def _look(self, before: Counter[str], kept: dict[str, Any]) -> None:
+        """Warn, after the first iteration, of a strategy that makes fewer updates than it says, or keeps what no state has."""
         self._looked = True
+        changed = {name: value for name, value in _kept(self.strategy).items() if name not in kept or kept[name] != value}
+        state = dict(leaves(self.strategy.state_dict()))
+        names = {part.strip("_") for key in state for part in key.split(".")}
+        values = [value for value in state.values() if isinstance(value, (int, float, str))]
+        lost = [name for name, value in changed.items() if name.strip("_") not in names and value not in values]
+        if lost:
+            log.warning(
+                "Strategy %s has changed %s, and its state_dict() does not have this: a resumed run begins it anew. Return it "
+                "from state_dict() and set it in load_state_dict(state).",
+                self.strategy,
+                ", ".join(lost),
+            )
         if before.total() or not self.strategy.constant_steps:  # in a resumed run, the first iteration is past
             return
         made = self.gan.meter.updates - before
@@ -105,10 +118,10 @@ class Step:
 
     def iterate(self, reals: Iterator[Any]) -> None:
         """Run one iteration, untimed; the caller sets the learning rates of the next one, on the host."""
-        before = None if self._looked else self.gan.meter.updates.copy()
+        before = None if self._looked else (self.gan.meter.updates.copy(), _kept(self.strategy))
         self.strategy(self.gan, self.gan.follow(reals), d_steps=self.d_steps, g_steps=self.g_steps)
         if before is not None:
-            self._look(before)
+            self._look(*before)
         self.gan.finish_iteration()
         self.average.update()
         self.schedule.observe(self.gan.measurements)
@@ -122,6 +135,13 @@ class Step:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         for name, part in self.parts().items():
             part.load_state_dict(copied(state[name], self.gan.device))
+
+
+def _kept(strategy: Any) -> dict[str, Any]:
+    """Return the numbers and texts on the host that a strategy, and each one inside it, has as attributes."""
+    found = {name: value for name, value in vars(strategy).items() if isinstance(value, (int, float, str))}
+    inside = getattr(strategy, "strategy", None)
+    return found if inside is None else {**_kept(inside), **found}
 
 
 def copied(value: Any, device: torch.device) -> Any:

@@ -97,6 +97,37 @@ def test_a_strategy_that_moves_one_network_only_can_be_watched():
     assert "loss/g" not in logger.rows[-1]
 
 
+def counting(state_dict):
+    """A strategy that counts its iterations, under two names, and returns a state."""
+
+    class Counting(strategies.Strategy):
+        number, _rate, fixed = 0, 1.0, 7
+
+        def __call__(self, gan, reals, *, d_steps, g_steps):
+            self.number += 1
+            self._rate /= 2
+            strategies.detach(gan, reals, d_steps=d_steps, g_steps=g_steps)
+
+        def state_dict(self):
+            return state_dict(self)
+
+    return Counting()
+
+
+@pytest.mark.parametrize(
+    ("state_dict", "named"),
+    [
+        (lambda self: {}, "number, _rate"),
+        (lambda self: {"count": self.number}, "_rate"),
+        (lambda self: {"rate": torch.tensor(self._rate), "number": [self.number]}, None),
+    ],
+)
+def test_a_strategy_that_keeps_what_no_state_has_is_warned_of_once(state_dict, named, caplog):
+    trainer(strategy=counting(state_dict), iterations=3).fit()
+    assert caplog.text.count("Strategy Counting has changed ") == (named is not None)
+    assert named is None or f"has changed {named}, and its state_dict() does not have this" in caplog.text
+
+
 def test_a_strategy_that_makes_fewer_updates_than_asked_is_warned_of_once(caplog):
     def of_its_own(gan, reals, *, d_steps, g_steps):
         strategies.joint(gan, reals, d_steps=1, g_steps=g_steps)
