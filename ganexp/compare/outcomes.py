@@ -1,5 +1,6 @@
 """The results of runs for a ranking: comparable figures, or the reason why a run has none."""
 
+import contextlib
 import json
 import math
 from collections.abc import Sequence
@@ -7,6 +8,7 @@ from dataclasses import replace
 
 from ganexp.compare.ranking import Outcome, Ranking, ranked
 from ganexp.config.plain import flat
+from ganexp.config.targets import target
 from ganexp.facts import UserError
 from ganexp.logging.keys import known
 from ganexp.logging.reading import RecordedRun
@@ -33,6 +35,28 @@ def rankings(
     return [
         replace(ranking, note=next((notes[by] for by in notes if by and ranking.basis.endswith(by)), "")) for ranking in ranks
     ], best
+
+
+def of_one_algorithm(runs: Sequence[RecordedRun]) -> list[str]:
+    """Return sentences about strategies of these runs that make the same updates, so that equal figures surprise nobody.
+
+    Only ganexp's own strategies are looked at, and only with one update of each network, where what they declare holds.
+    """
+    chosen = {
+        str(node["name"]): node for run in runs if isinstance(node := run.config.get("strategy"), dict) and "name" in node
+    }
+    own = [name for name, node in chosen.items() if str(node.get("_target_")).startswith("ganexp.strategies.")]
+    if len(own) < 2 or any(run.config.get(key, 1) != 1 for run in runs for key in ("d_steps", "g_steps")):
+        return []
+    alike: dict[str, list[str]] = {}
+    for name in own:
+        with contextlib.suppress(UserError):  # of a run by another version, which had it
+            alike.setdefault(getattr(target(chosen[name], "strategy", ()), "equals", "") or name, []).append(name)
+    return [
+        f"{', '.join(names[:-1])} and {names[-1]} are one algorithm: their updates are equal, apart from rounding."
+        for names in alike.values()
+        if len(names) > 1
+    ]
 
 
 def outcome(run: RecordedRun, name: str, combination: str, metric: str, basis: str) -> Outcome:

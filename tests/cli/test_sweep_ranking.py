@@ -1,16 +1,20 @@
 """Sweeps that rank: what of jobs counts, by which direction, and how it is said on the screen and in sweep.csv."""
 
 import csv
+from pathlib import Path
 
 import pytest
 from scipy import stats
 
 from ganexp.cli.sweeping import Results, Sweep
+from ganexp.compare.outcomes import of_one_algorithm
+from ganexp.logging.reading import RecordedRun
 from tests import forked
 from tests.calling import call
 from tests.cli.handmade_sweeps import make_sweep
 
 NAN = float("nan")
+classes = {"one_stage": "OneStage", "extragradient": "Extragradient"}
 SEARCH = ("hydra/sweeper=search", "d_steps=range(1,3)", "sweep.metric=loss/g")
 COMBINATIONS = {
     "loss=hinge": [2.0, 2.2, 2.1],
@@ -133,6 +137,28 @@ def test_the_table_says_by_what_figures_were_measured_once(tmp_path):
     each = {"loss=a": [1.0, 1.1], "loss=b": [3.0, 3.1]}
     lines = Results.read(make_sweep(tmp_path, each, measures=dict.fromkeys(each, told))).table().splitlines()
     assert lines[5:] == [f"eval/fid: {told['meaning']}."]
+
+
+@pytest.mark.parametrize(
+    ("of", "said"),
+    [
+        ({"strategy": ["joint", "detach", "g_first", "one_stage", "retain_graph"]}, 2),
+        ({"strategy": ["joint", "g_first"], "g_steps": 2}, 0),
+        ({"strategy": ["joint", "extragradient"]}, 0),
+    ],
+)
+def test_strategies_that_are_one_algorithm_are_named(of, said):
+    runs = [
+        RecordedRun(
+            Path(), config=of | {"strategy": {"name": name, "_target_": f"ganexp.strategies.{classes.get(name, name)}"}}
+        )
+        for name in of["strategy"]
+    ]
+    sentences = of_one_algorithm(runs)
+    assert len(sentences) == said
+    if said:
+        assert sentences[0] == "joint, g_first and one_stage are one algorithm: their updates are equal, apart from rounding."
+        assert sentences[1].startswith("detach and retain_graph are one algorithm")
 
 
 def test_seeds_alone_are_one_combination(tmp_path):

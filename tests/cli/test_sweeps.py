@@ -332,6 +332,21 @@ def test_a_reused_worker_takes_a_gpu_again(tmp_path):
             assert index == 0
 
 
+@pytest.mark.parametrize(("asked", "threads"), [(None, 2), ("3", 5)])
+def test_a_parallel_job_has_its_share_of_the_threads_or_as_many_as_were_asked_for(asked, threads, monkeypatch):
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    if asked:
+        monkeypatch.setenv("OMP_NUM_THREADS", asked)
+    monkeypatch.setattr("ganexp.distributed.joining.cores", lambda: 8)
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(5)  # by torch itself, when it is imported
+        with share_of_the_machine("cpu", {"n_jobs": 4}):
+            assert torch.get_num_threads() == threads
+    finally:
+        torch.set_num_threads(before)
+
+
 def test_the_threads_of_a_job_end_with_it():
     before = torch.get_num_threads()
     for launcher in ({}, {"n_jobs": 2}):

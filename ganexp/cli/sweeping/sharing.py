@@ -1,5 +1,6 @@
 """How parallel jobs share a machine: each has some of the threads, and a GPU or a share of one."""
 
+import os
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -38,7 +39,8 @@ def share_of_the_machine(device: str, launcher: Mapping[str, Any]) -> Iterator[N
         if workers is None:
             yield
             return
-        torch.set_num_threads(max(1, cores() // (workers if workers > 0 else cores())))
+        if not os.environ.get("OMP_NUM_THREADS"):  # else torch has as many as was asked for
+            torch.set_num_threads(max(1, cores() // (workers if workers > 0 else cores())))
         if device != "auto" or not torch.cuda.is_available():
             yield
             return

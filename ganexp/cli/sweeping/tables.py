@@ -72,6 +72,9 @@ class Results:
         text = _aligned(lines)
         measured = [(key, run.measures.get(key)) for key in shown for run in found]
         text += dict.fromkeys(f"{key}: {measure.meaning}." for key, measure in measured if measure and measure.basis)
+        from ganexp.compare.outcomes import of_one_algorithm  # imports scipy
+
+        text += of_one_algorithm(found)
         for error in dict.fromkeys(run.error for run in found if run.error):
             which = {number: run for number, run in self.jobs.items() if run.error == error}
             state = next(iter(which.values())).state

@@ -13,6 +13,7 @@ from plotly.offline import get_plotlyjs
 from ganexp.cli.commands.report import charts, pictures
 from ganexp.cli.pages import comparing, headings, html, meanings, ranking
 from ganexp.cli.sweeping import Results, Sweep
+from ganexp.compare import outcomes
 from ganexp.documents import write_text
 from ganexp.facts import UserError
 from ganexp.instruments.scalar import Scalar
@@ -65,6 +66,7 @@ def page(found: Sequence[RecordedRun], title: str, ranked: str = "") -> str:
         _overview(found),
         f"<section>{_slider(shown)}{''.join(sections)}</section>" if sections else "",
         ranked,
+        "".join(f'<p class="note">{escape(one)}</p>' for one in outcomes.of_one_algorithm(found)),
         _run_table(found, names),
         _all_differences(found, groups),
         f"<h2>Curves</h2>{_legend(drawn)}" if keys else "",
