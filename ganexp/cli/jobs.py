@@ -54,7 +54,7 @@ def run_job(cfg: DictConfig) -> float | None:
         return None
     hydra: Any = HydraConfig.get()
     try:
-        with Log(verbose=hydra.verbose) as messages:
+        with Log(verbose=hydra.verbose, of_a_job=True) as messages:
             return _run_job(cfg, hydra, messages)
     finally:
         stopping.exit_if_alone()
@@ -104,8 +104,10 @@ def _train(cfg: DictConfig, hydra: Any, folder: Path, facts: dict[str, Any], mes
     label, group = sweep.label(overrides), Path(hydra.sweep.dir).name
     try:
         messages.begin(folder)
+        of = f" ({hydra.job.num + 1} of {len(sweep.jobs)})" if sweep.jobs else ""
+        log.info("Job %d%s: %s.", hydra.job.num, of, label or "no settings differ")
         for warning in doubts(hydra):
-            log.warning("%s", warning)
+            logging.getLogger(doubts.__module__).warning("%s", warning)
         values, config = values_of(cfg, hydra)
         if checkpoint is None:
             write_texts(folder / ".hydra", as_hydra_writes(cfg, hydra))

@@ -1,5 +1,6 @@
 """A sweep, from the command line to its table: Hydra's sweeper chooses the jobs, and its launcher starts them."""
 
+import logging
 import re
 import shlex
 import shutil
@@ -51,6 +52,8 @@ def sweep(line: Line) -> None:
         with composing():
             cfg = loader.load_configuration(line.name, [*words, "hydra.mode=MULTIRUN"], run_mode=RunMode.MULTIRUN)
             configure_log(cfg.hydra.hydra_logging, cfg.hydra.verbose)
+            if not cfg.hydra.verbose:
+                logging.getLogger("hydra").setLevel(logging.WARNING)  # each job says itself which one it is
         _check_launcher(cfg.hydra.launcher)
         _name_jobs(cfg)
         if before:

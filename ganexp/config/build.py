@@ -29,6 +29,7 @@ from ganexp.facts import UserError
 from ganexp.instruments.scalar import Scalar
 from ganexp.logging import FolderLogger, Logger, ProgressLogger, RunDescription, Summary
 from ganexp.logging.lock import FolderLocked, refuse_used
+from ganexp.logging.meanings import sentences
 from ganexp.logging.provenance import provenance
 from ganexp.logging.reading import read
 from ganexp.printable import printable
@@ -124,8 +125,8 @@ def trainer_of(
         log.warning("%s", warning)
     count = len(reals.data)  # type: ignore[arg-type]  # a map-style dataset may have no length; those of a feed do
     log.info("%s: %s samples of %s.", choices["dataset"].called, f"{count:,}", "×".join(map(str, dataset.shape)))
-    for key, figure in figures.items():
-        log.info("%s: %s.", key, figure.meaning)
+    for sentence in sentences([*figures.items()]):
+        log.info("%s", sentence)
     looked_at = min(config.batch_size, max(diagnostics.MOST, config.pack)) if config.sample_every and processes.is_main else 0
     held_out = held_out_of(dataset, plan.facts.classes, looked_at, machine) if looked_at else None
     seed_global_streams(config.seed)  # so that initial weights do not depend on what the data drew

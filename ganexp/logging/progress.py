@@ -3,7 +3,6 @@
 import logging
 import sys
 import threading
-from collections import defaultdict
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import cast
@@ -13,6 +12,7 @@ from tqdm import tqdm
 from ganexp.instruments.scalar import Scalar
 from ganexp.logging.base import Logger, Row, Summary
 from ganexp.logging.keys import known
+from ganexp.logging.meanings import shared
 
 log = logging.getLogger(__name__)
 
@@ -66,13 +66,13 @@ class ProgressLogger(Logger):
 
     def close(self, summary: Summary) -> None:
         self._bar.close()
-        row, ways = self._evaluated, defaultdict[tuple[str, str], list[str]](list)
-        for key, figure in self._figures.items():
-            if key in row:
-                ways[figure.basis, figure.note].append(self._read(key, row))
-        for (basis, note), figures in ways.items():
-            how = "; ".join(filter(None, (basis, note)))
-            summary["notes"].append(f"Evaluated at iteration {row['progress/iteration']:,}, {how}: {', '.join(figures)}.")
+        row = self._evaluated
+        if row:
+            there = {key: figure for key, figure in self._figures.items() if key in row}
+            notes = {figure.note for figure in there.values()}  # which stand in the lines that the run began with
+            how = "".join(f", {part}" for part in shared([*there.values()]) if part not in notes)
+            figures = ", ".join(self._read(key, row) for key in there)
+            summary["notes"].append(f"Evaluated at iteration {row['progress/iteration']:,}{how}: {figures}.")
 
     def _read(self, key: str, row: Row) -> str:
         """Return a figure as people read it, with that of real data in brackets."""

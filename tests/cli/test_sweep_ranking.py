@@ -136,7 +136,10 @@ def test_the_table_says_by_what_figures_were_measured_once(tmp_path):
     }
     each = {"loss=a": [1.0, 1.1], "loss=b": [3.0, 3.1]}
     lines = Results.read(make_sweep(tmp_path, each, measures=dict.fromkeys(each, told))).table().splitlines()
-    assert lines[5:] == [f"eval/fid: {told['meaning']}."]
+    assert lines[5:] == [
+        "Measured with features: raw, 9 samples.",
+        "eval/fid is the Fréchet distance (lowest is best; real data, two halves of 9: 0.5).",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from ganexp.cli.sweeping.record import Sweep
 from ganexp.documents import atomic_write
 from ganexp.facts import UserError
 from ganexp.logging import reading as runs
+from ganexp.logging.meanings import sentences
 from ganexp.logging.reading import RecordedRun
 from ganexp.printable import printable
 
@@ -70,8 +71,8 @@ class Results:
             figures = [f"{last[key]:.4g}" if key in last else "" for key in shown]
             lines.append([str(number), *differing, run.state, *figures, "" if wall_s is None else f"{wall_s:.0f} s"])
         text = _aligned(lines)
-        measured = [(key, run.measures.get(key)) for key in shown for run in found]
-        text += dict.fromkeys(f"{key}: {measure.meaning}." for key, measure in measured if measure and measure.basis)
+        measured = dict.fromkeys((key, run.measures[key]) for key in shown for run in found if key in run.measures)
+        text += sentences([(key, measure) for key, measure in measured if measure.basis])
         from ganexp.compare.outcomes import of_one_algorithm  # imports scipy
 
         text += of_one_algorithm(found)

@@ -8,9 +8,9 @@ import pytest
 
 from ganexp.cli.commands.report import charts
 from ganexp.cli.commands.report import run as report
-from ganexp.cli.pages.meanings import sentences
 from ganexp.instruments.scalar import Scalar
 from ganexp.logging.keys import DIAGNOSTICS
+from ganexp.logging.meanings import sentences
 from tests.browser import drawn, needs_a_browser, title
 from tests.calling import call
 from tests.cli.commands.run_folders import figures, rich_run

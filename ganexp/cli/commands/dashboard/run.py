@@ -13,12 +13,12 @@ import wandb_workspaces.reports.v2 as wr
 import wandb_workspaces.workspaces as ws
 
 from ganexp.cli.options import options
-from ganexp.cli.pages.meanings import AXES
 from ganexp.config.defaults import conf_folder, option_files
 from ganexp.config.metrics import measures_of
 from ganexp.config.plugins import conf_folders
 from ganexp.instruments.scalar import Scalar
 from ganexp.logging.keys import KEYS, STEPS
+from ganexp.logging.meanings import AXES
 
 OF_EVERY_LOSS = {"Losses": ("loss/",), "Scores": ("score/",)}
 OF_THE_MACHINE = {

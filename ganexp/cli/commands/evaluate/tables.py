@@ -7,11 +7,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ganexp.cli.pages.meanings import sentences
 from ganexp.cli.sweeping.tables import as_text
 from ganexp.compare.ranking import Outcome, Ranking
 from ganexp.compare.ranking import ranked as of_combinations
 from ganexp.config.evaluator import EvaluationResult, RunEvaluator
+from ganexp.logging.meanings import sentences
 from ganexp.printable import printable
 
 NAME = 30

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from ganexp.cli.pages.comparing import Group, measures
-from ganexp.cli.pages.meanings import AXES
 from ganexp.logging.keys import STEPS, known
+from ganexp.logging.meanings import AXES
 from ganexp.logging.reading import RecordedRun
 
 Figure = dict[str, Any]

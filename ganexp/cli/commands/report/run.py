@@ -11,12 +11,13 @@ from typing import Any
 from plotly.offline import get_plotlyjs
 
 from ganexp.cli.commands.report import charts, pictures
-from ganexp.cli.pages import comparing, headings, html, meanings, ranking
+from ganexp.cli.pages import comparing, headings, html, ranking
 from ganexp.cli.sweeping import Results, Sweep
 from ganexp.compare import outcomes
 from ganexp.documents import write_text
 from ganexp.facts import UserError
 from ganexp.instruments.scalar import Scalar
+from ganexp.logging import meanings
 from ganexp.logging import reading as runs
 from ganexp.logging.keys import STEPS, known
 from ganexp.logging.layout import RunFolder

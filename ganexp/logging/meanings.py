@@ -22,15 +22,25 @@ def sentences(figures: Sequence[tuple[str, Scalar]]) -> list[str]:
     ways: dict[tuple[str, ...], dict[str, None]] = {}
     for key, one in figures:
         meaning, of_real = plain(one)
-        how = tuple(part for part in (*one.basis.split(", "), one.note) if part)
-        ways.setdefault(how, {})[f"{key} is the {meaning}{f' ({one.best} is best{of_real})' if one.best else of_real}"] = None
-    shared = [part for part in next(iter(ways), ()) if all(part in how for how in ways)]
-    notes = {one.note for _, one in figures}
-    said = [f"Measured with {_joined(shared, notes)}."] if shared else []
+        ways.setdefault(_ways(one), {})[
+            f"{key} is the {meaning}{f' ({one.best} is best{of_real})' if one.best else of_real}"
+        ] = None
+    common, notes = shared([one for _, one in figures]), {one.note for _, one in figures}
+    said = [f"Measured with {_joined(common, notes)}."] if common else []
     for how, told in ways.items():
-        own = _joined([part for part in how if part not in shared], notes)
+        own = _joined([part for part in how if part not in common], notes)
         said.append(", ".join(told) + (f": {own}." if own else "."))
     return said
+
+
+def shared(figures: Sequence[Scalar]) -> list[str]:
+    """Return what figures share of how they were measured: parts of their bases, then of their notes."""
+    ways = [_ways(one) for one in figures]
+    return [part for part in next(iter(ways), ()) if all(part in how for how in ways)]
+
+
+def _ways(one: Scalar) -> tuple[str, ...]:
+    return tuple(part for part in (*one.basis.split(", "), one.note) if part)
 
 
 def _joined(parts: Sequence[str], notes: Collection[str]) -> str:
