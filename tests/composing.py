@@ -16,7 +16,7 @@ from torch import nn
 
 from ganexp.batch import Batch
 from ganexp.cli.composing import settle_groups
-from ganexp.cli.hydra_internal import ConfigLoaderImpl
+from ganexp.cli.hydra_internal import VERSION_BASE, ConfigLoaderImpl
 from ganexp.config import metrics
 from ganexp.config.choices import settings_of
 from ganexp.config.defaults import option_files
@@ -62,7 +62,7 @@ def _is_a_value(override: Override) -> bool:
 
 @functools.cache
 def _composed(*words: str) -> DictConfig:
-    with initialize_config_dir(version_base="1.3", config_dir=str(CONF)):
+    with initialize_config_dir(**VERSION_BASE, config_dir=str(CONF)):
         cfg = compose("train", [*words])
         OmegaConf.resolve(cfg.measure)
     return cfg

@@ -18,13 +18,13 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 
 from ganexp.cli.hydra_errors import composing
-from ganexp.cli.hydra_internal import Hydra, Loader, create_config_search_path
+from ganexp.cli.hydra_internal import VERSION_BASE, Hydra, Loader, create_config_search_path
 from ganexp.cli.line import Line
 from ganexp.cli.naming import CHOICES, rename_groups, run_name, typed_overrides
 from ganexp.cli.options import option
 from ganexp.config.defaults import conf_folder, options_in
 from ganexp.config.parsing import parse
-from ganexp.config.plain import OPTIONS, plain
+from ganexp.config.plain import OPTIONS, plain, register_resolver
 from ganexp.config.plugins import plugins
 from ganexp.config.schema import AUTO, GROUPS, LISTS, Config
 from ganexp.facts import UserError
@@ -80,8 +80,8 @@ def _options(group: str) -> DictConfig:
 
 # Whoever imports this module composes with the plugins' folders and with `${ganexp.options:GROUP}`.
 Plugins.instance().register(InstalledPlugins)
-OmegaConf.register_new_resolver(OPTIONS, _options, replace=True)
-OmegaConf.register_new_resolver("ganexp.run_name", lambda *, _root_: run_name(_root_), replace=True)
+register_resolver(OPTIONS, _options)
+register_resolver("ganexp.run_name", lambda *, _root_: run_name(_root_))
 
 
 @contextmanager
@@ -91,7 +91,8 @@ def started(line: Line) -> Iterator[Loader]:
     This is what `hydra.initialize_config_dir` does, except that the folder of `--config-dir` gets the place that it has when
     Hydra reads the command line, before Hydra's own options; `hydra.searchpath` stays free for what was typed.
     """
-    version.setbase("1.3")
+    if VERSION_BASE:
+        version.setbase(VERSION_BASE["version_base"])
     before = GlobalHydra.instance().hydra
     path = create_config_search_path(str(line.conf))
     if line.further:

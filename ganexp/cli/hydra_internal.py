@@ -7,6 +7,7 @@ import pickle
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import hydra
 from hydra._internal.callbacks import Callbacks
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
 from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
@@ -20,8 +21,10 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 from ganexp.config.schema import GROUPS
 from ganexp.facts import UserError
 
-__all__ = ["BasicSweeper", "Callbacks", "ConfigLoaderImpl", "Hydra", "Loader", "create_config_search_path"]
+__all__ = ["VERSION_BASE", "BasicSweeper", "Callbacks", "ConfigLoaderImpl", "Hydra", "Loader", "create_config_search_path"]
 
+VERSION_BASE: dict[str, Any] = {} if tuple(map(int, hydra.__version__.split(".")[:2])) >= (1, 4) else {"version_base": "1.3"}
+"""What `hydra.main` and its like are given: Hydra 1.3 needs its own number to behave as it does, and 1.4 deprecates the setting."""
 SINGLE = (*GROUPS, "experiment", "evaluation.protocol")
 """The keys that choose options, and for which a list means others than one value after the other."""
 

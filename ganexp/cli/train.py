@@ -59,6 +59,7 @@ def show(words: Sequence[str]) -> None:
 
     import ganexp.cli.composing  # noqa: F401  # which Hydra then composes with
     from ganexp.cli.hydra_errors import composing
+    from ganexp.cli.hydra_internal import VERSION_BASE
     from ganexp.cli.line import Line, Parser
     from ganexp.facts import UserError
 
@@ -71,4 +72,4 @@ def show(words: Sequence[str]) -> None:
     sys.argv[1:] = [*(["--cfg", options.cfg] if options.cfg else []), *line.options, *rest]
     os.environ.setdefault("HYDRA_FULL_ERROR", "1")  # so that Hydra's errors are raised here
     with composing():
-        hydra.main(version_base="1.3", config_path=str(line.conf), config_name=line.name)(print)()
+        hydra.main(**VERSION_BASE, config_path=str(line.conf), config_name=line.name)(print)()

@@ -1,7 +1,7 @@
 """A composed configuration as plain values."""
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from ganexp.config.defaults import options_in
@@ -13,6 +13,14 @@ OPTIONS = "ganexp.options"
 """The resolver in `${ganexp.options:GROUP}`, which stands for all options of a group."""
 
 
+def register_resolver(name: str, resolver: Callable[..., Any]) -> None:
+    """Let `${name:…}` stand for what a function returns; until OmegaConf 2.4, `register_resolver` is another function."""
+    from omegaconf import OmegaConf, __version__
+
+    renamed = tuple(map(int, __version__.split(".")[:2])) >= (2, 4)
+    getattr(OmegaConf, "register_resolver" if renamed else "register_new_resolver")(name, resolver, replace=True)
+
+
 def plain(cfg: Any) -> dict[str, Any]:
     """Return a copy of a configuration as plain, resolved dictionaries."""
     if isinstance(cfg, dict):
@@ -21,7 +29,7 @@ def plain(cfg: Any) -> dict[str, Any]:
     from omegaconf.errors import OmegaConfBaseException
 
     if not OmegaConf.has_resolver(OPTIONS):  # composed without ganexp's command line, which knows of further folders
-        OmegaConf.register_new_resolver(OPTIONS, lambda group: OmegaConf.create(options_in(group)))
+        register_resolver(OPTIONS, lambda group: OmegaConf.create(options_in(group)))
     try:
         values = OmegaConf.to_container(cfg, resolve=True)
     except OmegaConfBaseException as error:

@@ -4,6 +4,7 @@ import pytest
 from hydra import compose, initialize_config_dir
 
 from ganexp.cli.composing import doubts
+from ganexp.cli.hydra_internal import VERSION_BASE
 from tests import forked
 from tests.composing import CONF
 from tests.small_runs import SMALL
@@ -29,7 +30,7 @@ from tests.small_runs import SMALL
     ],
 )
 def test_what_was_typed_and_does_not_count_is_named(overrides, said):
-    with initialize_config_dir(version_base="1.3", config_dir=str(CONF)):
+    with initialize_config_dir(**VERSION_BASE, config_dir=str(CONF)):
         cfg = compose("train", overrides.split(), return_hydra_config=True)
     found = list(doubts(cfg.hydra))
     assert len(found) == len(said)
@@ -40,7 +41,7 @@ def test_a_penalty_that_is_brought_along_by_its_name_is_one_penalty(tmp_path):
     (tmp_path / "loss").mkdir()
     of_hinge = (CONF / "loss" / "hinge.yaml").read_text()
     (tmp_path / "loss" / "mine.yaml").write_text(f"defaults: [{{override /penalty@_global_.penalty: r1}}]\n{of_hinge}")
-    with initialize_config_dir(version_base="1.3", config_dir=str(CONF)):
+    with initialize_config_dir(**VERSION_BASE, config_dir=str(CONF)):
         overrides = [f"hydra.searchpath=[{tmp_path}]", "loss=mine"]
         alike = compose("train", [*overrides, "penalty=[r1]"], return_hydra_config=True)
         other = compose("train", [*overrides, "penalty=[spectral]"], return_hydra_config=True)
@@ -51,7 +52,7 @@ def test_a_penalty_that_is_brought_along_by_its_name_is_one_penalty(tmp_path):
 def test_a_loss_that_is_not_chosen_may_be_broken(tmp_path):
     (tmp_path / "loss").mkdir()
     (tmp_path / "loss" / "unfinished.yaml").write_text("{")
-    with initialize_config_dir(version_base="1.3", config_dir=str(CONF)):
+    with initialize_config_dir(**VERSION_BASE, config_dir=str(CONF)):
         cfg = compose("train", [f"hydra.searchpath=[{tmp_path}]", "penalty=[r1]"], return_hydra_config=True)
     assert not list(doubts(cfg.hydra))
 

@@ -168,9 +168,11 @@ def test_what_cannot_be_loaded_is_one_sentence(trained, tmp_path):
             (place, torch.zeros(3)),
             (place, {name: value.to_sparse() for name, value in averaged.items()}),
             (place, {name: value.to("meta") for name, value in averaged.items()}),
-            (place, {name: torch.nested.nested_tensor([value]) for name, value in averaged.items()}),
             (place, {name: value.double() for name, value in averaged.items()}),
             (place, {name: value * float("nan") for name, value in averaged.items()}),
+        ],
+        "(does not fit its own configuration|cannot be read as a checkpoint)": [  # by torch 2.15, which does not unpickle it
+            (place, {name: torch.nested.nested_tensor([value]) for name, value in averaged.items()}),
         ],
         "which shape": [("shape", [0]), ("shape", [])],
         "without a configuration": [("config", {}), ("shape", None)],
