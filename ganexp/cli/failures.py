@@ -133,8 +133,6 @@ def _of_torch(error: Exception, goes_on: str) -> str | None:
 
     if isinstance(error, torch.OutOfMemoryError):
         return OUT_OF_MEMORY.format(_about_memory(error), goes_on)
-    if isinstance(error, torch.AcceleratorError):
-        return BROKEN_GPU.format(one_line(error), goes_on)
     if isinstance(error, RuntimeError):
         template = next((template for part, template in BY_TEXT.items() if part in str(error)), None)
         return template and template.format(_about_memory(error), goes_on)

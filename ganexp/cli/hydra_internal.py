@@ -24,7 +24,7 @@ from ganexp.facts import UserError
 __all__ = ["VERSION_BASE", "BasicSweeper", "Callbacks", "ConfigLoaderImpl", "Hydra", "Loader", "create_config_search_path"]
 
 VERSION_BASE: dict[str, Any] = {} if tuple(map(int, hydra.__version__.split(".")[:2])) >= (1, 4) else {"version_base": "1.3"}
-"""What `hydra.main` and its like are given: Hydra 1.3 needs its own number to behave as it does, and 1.4 deprecates the setting."""
+"""What `hydra.main` and its like are given: Hydra 1.3 needs its own number to behave as it does, and 1.4 warns of one."""
 SINGLE = (*GROUPS, "experiment", "evaluation.protocol")
 """The keys that choose options, and for which a list means others than one value after the other."""
 

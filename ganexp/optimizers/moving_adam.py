@@ -54,8 +54,10 @@ def moves_on_device(optimizer: Optimizer, name: str) -> bool:
 
 def keep_setting_on_device(optimizer: Optimizer, name: str, device: torch.device) -> None:
     """Store a setting of an optimiser in tensors on the device; torch's Adam becomes a `MovingAdam`."""
-    optimizer.__class__ = _moving(optimizer)  # it keeps its groups and its state
+    decoupled, optimizer.__class__ = isinstance(optimizer, AdamW), _moving(optimizer)  # it keeps its groups and its state
     for group in optimizer.param_groups:
+        if isinstance(optimizer, MovingAdam):
+            group.setdefault("decoupled_weight_decay", decoupled)  # torch 2.6 tells AdamW by its class alone
         group[name] = _in_tensors(group[name], device)
 
 

@@ -11,9 +11,10 @@ from ganexp.schedules import OptimizerSetting
 @pytest.mark.parametrize("fused", [False, True])
 @pytest.mark.parametrize("name", ["betas", "weight_decay", "eps"])
 def test_it_is_torchs_with_numbers_that_are_set_by_hand(decoupled, fused, name):
-    settings = {"lr": 0.01, "betas": (0.5, 0.9), "weight_decay": 0.3, "eps": 1e-4, "decoupled_weight_decay": decoupled}
+    settings = {"lr": 0.01, "betas": (0.5, 0.9), "weight_decay": 0.3, "eps": 1e-4}
+    kind = torch.optim.AdamW if decoupled else torch.optim.Adam
     ours, theirs = ([torch.nn.Parameter(torch.linspace(-1, 1, n, dtype=torch.float64)) for n in (1, 7)] for _ in range(2))
-    moving, by_hand = (torch.optim.Adam(one, **settings, fused=fused) for one in (ours, theirs))
+    moving, by_hand = (kind(one, **settings, fused=fused) for one in (ours, theirs))
     rate = torch.tensor(0.01, dtype=torch.float64)
     moving.param_groups[0]["lr"] = rate
     place = OptimizerSetting([moving], name, 1 if name == "betas" else None)
