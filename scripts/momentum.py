@@ -1,6 +1,7 @@
 """Does the momentum matter whatever the rule? Momentums × rules at the same rates and seeds, on the bench's workloads.
 
     python scripts/momentum.py            # what is missing, the cheapest workload first: 6.5 core-hours of training in all
+    python scripts/momentum.py --hours 0  # only the table of what there is
     python scripts/momentum.py --hours 1  # stop after one hour, counted over all calls
 
 Questions, runs and analysis were written down before the first run, in docs/bench.md. Every run is a line of docs/momentum.csv,
@@ -19,7 +20,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from benching import paired, schedule
+from benching import paired, paired_analysis, schedule
 from benching.results import Results
 from benching.running import say_little
 from benching.schedule import Plan
@@ -33,7 +34,7 @@ HOURS = 6.5
 
 
 def main(arguments: Sequence[str] | None = None) -> Results:
-    """Make the missing runs within the bound, say how far they are, and return them."""
+    """Make the missing runs within the bound, say how far they are and what they show, and return them."""
     options = _parser().parse_args(arguments)
     refuse_unwritable(options.results)
     try:
@@ -49,6 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> Results:
         wanted = [*paired.runs(workload)]
         print(f"{workload.name}: {sum(line in results for line in wanted):,} of {len(wanted):,} runs.")
     print(f"{paired.spent(results.lines):.2f} core-hours of training.")
+    print(paired_analysis.summary(paired_analysis.compared(results)))
     return results
 
 

@@ -39,7 +39,7 @@ def ratio(pairs: Sequence[Pair]) -> np.ndarray:
 
     It is infinite if the first has an infinite mean on any workload, and 0 if only the second has one.
     """
-    logs = np.stack([_log_ratio(interquartile_mean(one), interquartile_mean(other)) for one, other in pairs])
+    logs = np.stack([log_ratio(interquartile_mean(one), interquartile_mean(other)) for one, other in pairs])
     finite = np.exp(logs.mean(0))
     return np.where((logs >= MOST).any(0), math.inf, np.where((logs <= -MOST).any(0), 0.0, finite))
 
@@ -129,10 +129,10 @@ def best_of(values: Sequence[float], budget: int) -> float:
 
 def _logs(pair: Pair) -> np.ndarray:
     one, other = pair
-    return _log_ratio(np.asarray(one), np.asarray(other))
+    return log_ratio(np.asarray(one), np.asarray(other))
 
 
-def _log_ratio(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+def log_ratio(one: np.ndarray, other: np.ndarray) -> np.ndarray:
     """Return log(one / other), within bounds where one of them is infinite, and 0 where both are."""
     with np.errstate(divide="ignore", invalid="ignore"):
         logs = np.clip(np.log(one) - np.log(other), -MOST, MOST)

@@ -1,0 +1,183 @@
+"""What the paired trial of the momentum says, by the analysis that docs/bench.md had before its runs."""
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from scipy import stats
+
+from benching import paired, statistics
+from benching.results import Line, Results
+from benching.workloads import WORKLOADS
+from ganexp.cli.pages.markdown import table
+from ganexp.compare.intervals import Interval
+from ganexp.compare.ranking import ALPHA, holm
+
+FEWEST = 8
+"""With fewer seeds there are intervals and no tests."""
+AGAINST = "0.0"
+"""The momentum that the others are compared with."""
+
+
+class Runs(NamedTuple):
+    """The runs of one rule with one momentum: plateaus and last distances, `(points, seeds)` each."""
+
+    plateaus: np.ndarray
+    ends: np.ndarray
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A figure of the analysis.
+
+    Args:
+        question: `order`, `forgives` or `lost`.
+        workload, division, rule: Where.
+        what: What is compared.
+        ratio: A ratio of distances; of `forgives`, a ratio of such ratios.
+        p: After Holm's correction over the comparisons of the question in the block; NaN without a test.
+        seeds: How many.
+    """
+
+    question: str
+    workload: str
+    division: str
+    rule: str
+    what: str
+    ratio: Interval
+    p: float
+    seeds: int
+
+    @property
+    def verdict(self) -> str:
+        """Return `above` or `below` 1 if p is below 5 %, or else `open`."""
+        if not self.p < ALPHA:
+            return "open"
+        return "above" if self.ratio.middle > 1 else "below"
+
+
+def compared(results: Results) -> list[Comparison]:
+    """Return all comparisons of the blocks in which two seeds or more are complete."""
+    found = []
+    for name, divisions in paired.BLOCKS.items():
+        for division in divisions:
+            block = runs_of(results, name, division)
+            if block:
+                for question in (order, forgives, lost):
+                    found += question(name, division, block)
+    return found
+
+
+def runs_of(results: Results, name: str, division: str) -> dict[tuple[str, str], Runs]:
+    """Return the runs of a block by rule and momentum, of the seeds that are complete; nothing if these are fewer than two."""
+    workload, there = WORKLOADS[name], {line.identity: line for line in results.of_part("test")}
+    wanted = [line for line in paired.runs(workload) if line.division == division]
+    missing = {line.seed for line in wanted if line.identity not in there}
+    seeds = [seed for seed in range(paired.SEEDS) if seed not in missing]
+    if len(seeds) < 2:
+        return {}
+    points = paired.FEWER_POINTS.get(name, paired.POINTS)
+
+    def line(rule: str, momentum: str, point: int, seed: int) -> Line:
+        key = Line("test", workload.key, division=division, rule=paired.named(rule, momentum), point=point, seed=seed)
+        return there[key.identity]
+
+    found = {}
+    for rule, momentum in itertools.product(paired.TRIED, paired.MOMENTUMS[division]):
+        lines = [[line(rule, momentum, point, seed) for seed in seeds] for point in points]
+        plateaus, ends = ([[getattr(one, name) for one in of] for of in lines] for name in ("plateau", "end"))
+        found[rule, momentum] = Runs(np.array(plateaus), np.array(ends))
+    return found
+
+
+def without_itself(runs: Sequence[Runs]) -> np.ndarray:
+    """Return the last distance of each seed, `(seeds,)`, at the rates, or with the rates and the momentum, best for the others.
+
+    Args:
+        runs: Those among which is chosen: of one momentum, or of several.
+    """
+    plateaus, ends = (np.concatenate(those) for those in zip(*runs, strict=True))
+    chosen = [
+        int(np.argmin(statistics.interquartile_mean(np.delete(plateaus, seed, axis=1)))) for seed in range(plateaus.shape[1])
+    ]
+    return ends[chosen, np.arange(plateaus.shape[1])]
+
+
+def order(name: str, division: str, block: dict[tuple[str, str], Runs]) -> list[Comparison]:
+    """Return each momentum over 0, for each rule."""
+    pairs = {
+        (rule, momentum): (without_itself([block[rule, momentum]]), without_itself([block[rule, AGAINST]]))
+        for rule, momentum in block
+        if momentum != AGAINST
+    }
+    corrected = _corrected([statistics.p_of(pair) for pair in pairs.values()], block)
+    return [
+        Comparison(
+            "order",
+            name,
+            division,
+            rule,
+            f"{momentum} / {AGAINST}",
+            statistics.interval(statistics.ratio, [pair]),
+            p,
+            len(pair[0]),
+        )
+        for ((rule, momentum), pair), p in zip(pairs.items(), corrected, strict=True)
+    ]
+
+
+def forgives(name: str, division: str, block: dict[tuple[str, str], Runs]) -> list[Comparison]:
+    """Return how many times more a simultaneous rule loses by the largest momentum than `detach` does."""
+    small, large = min(paired.MOMENTUMS[division], key=float), max(paired.MOMENTUMS[division], key=float)
+
+    def logs(rule: str) -> np.ndarray:
+        return statistics.log_ratio(without_itself([block[rule, large]]), without_itself([block[rule, small]]))
+
+    base, *others = paired.TRIED
+    differences = {rule: logs(rule) - logs(base) for rule in others}
+    corrected = _corrected([float(stats.wilcoxon(of).pvalue) if of.any() else 1.0 for of in differences.values()], block)
+    drawn = np.random.default_rng(0)
+    found = []
+    for (rule, of), p in zip(differences.items(), corrected, strict=True):
+        medians = np.median(of[drawn.integers(len(of), size=(statistics.RESAMPLES, len(of)))], axis=1)
+        low, high = np.quantile(medians, [ALPHA / 2, 1 - ALPHA / 2])
+        ratio = Interval(*(float(np.exp(one)) for one in (low, np.median(of), high)))
+        found.append(
+            Comparison("forgives", name, division, rule, f"({large} / {small}) / the same of {base}", ratio, p, len(of))
+        )
+    return found
+
+
+def lost(name: str, division: str, block: dict[tuple[str, str], Runs]) -> list[Comparison]:
+    """Return the distance with momentum 0 over that with the momentum that is best for the other seeds, without a test."""
+    found = []
+    for rule in paired.TRIED:
+        best = without_itself([block[rule, momentum] for momentum in paired.MOMENTUMS[division]])
+        pair = (without_itself([block[rule, AGAINST]]), best)
+        ratio = statistics.interval(statistics.ratio, [pair])
+        found.append(Comparison("lost", name, division, rule, f"{AGAINST} / best", ratio, float("nan"), len(best)))
+    return found
+
+
+def _corrected(p: Sequence[float], block: dict[tuple[str, str], Runs]) -> list[float]:
+    seeds = next(iter(block.values())).ends.shape[1]
+    return [*holm(p)] if seeds >= FEWEST else [float("nan")] * len(p)
+
+
+def summary(found: Sequence[Comparison]) -> str:
+    """Return the comparisons as a table."""
+    told = [
+        {
+            "question": one.question,
+            "block": f"{one.workload}, {one.division}",
+            "rule": f"`{one.rule}`",
+            "distances": one.what,
+            "ratio": f"{one.ratio.middle:.3g} [{one.ratio.low:.3g}, {one.ratio.high:.3g}]",
+            "p": f"{one.p:.2g}" if one.p == one.p else "",
+            "seeds": str(one.seeds),
+        }
+        for one in found
+    ]
+    return table(told) if told else "No block has two complete seeds yet."
