@@ -185,12 +185,12 @@ def as_hydra_writes(cfg: DictConfig, hydra: Any) -> dict[str, str]:
 def settle_groups(cfg: DictConfig, hydra: Any) -> None:
     """Drop a preset's settings for list members that are not chosen: `experiment=grid penalty=[r1]` takes r1 alone."""
     refuse_mixed_groups(cfg, hydra.runtime.choices)
-    typed = [one.lstrip("+") for one in typed_overrides(hydra)]
+    typed = [word.lstrip("+") for word in typed_overrides(hydra)]
     with read_write(cfg), open_dict(cfg):
         for group in filter(lambda group: OmegaConf.is_dict(cfg[group]), LISTS):
             settings = [name for name, node in cfg[group].items() if OmegaConf.is_dict(node) and "_target_" not in node]
             for name in settings:
-                if name != AUTO and not any(one.startswith((f"{group}.{name}.", f"{group}.{name}=")) for one in typed):
+                if name != AUTO and not any(word.startswith((f"{group}.{name}.", f"{group}.{name}=")) for word in typed):
                     del cfg[group][name]
 
 
@@ -203,12 +203,12 @@ def refuse_mixed_groups(cfg: DictConfig, choices: Mapping[str, Any]) -> None:
 
 def doubts(hydra: Any) -> Iterator[str]:
     """Yield warnings about what Hydra resolves silently: a key given twice, a penalty that replaces a loss's own."""
-    overrides = [one.partition("=") for one in typed_overrides(hydra)]
+    overrides = [word.partition("=") for word in typed_overrides(hydra)]
     values = {key: value for key, _, value in overrides}
     for key, count in Counter(key for key, *_ in overrides).items():
         if count > 1:
             yield f"{key} is given {_times(count)}: the last one counts, {key}={values[key]}."
-    for key in [one for one in values if one in LISTS]:
+    for key in [key for key in values if key in LISTS]:
         for name, count in Counter(re.findall(r"\w+", values[key])).items():
             if count > 1:
                 yield f"{key}={values[key]} names {name} {_times(count)}: it counts once."
@@ -223,8 +223,9 @@ def _replaced_penalties(hydra: Any, typed: str) -> Iterator[str]:
     chosen = hydra.runtime.choices.get("loss")
     loss = option("loss", str(chosen), folders)
     defaults = loss.node.get("defaults", []) if loss else []
-    found: list[str] | str = next((one[BROUGHT] for one in defaults if isinstance(one, dict) and BROUGHT in one), [])
-    brought = [found] if isinstance(found, str) else found
+    entries = (entry for entry in defaults if isinstance(entry, dict) and BROUGHT in entry)
+    penalties: list[str] | str = next(entries, {BROUGHT: []})[BROUGHT]
+    brought = [penalties] if isinstance(penalties, str) else penalties
     if not {*brought} <= {*names}:
         yield (
             f"penalty={typed} takes the place of penalty=[{','.join(brought)}], which is part of "

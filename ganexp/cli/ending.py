@@ -48,20 +48,20 @@ def forecast(job_s: float, left: int) -> str:
 def command_to_resume(word: str) -> str:
     """Return the command, quoted for a shell, that resumes what this process has started.
 
-    A run takes its settings from its folder, except for those that only the person who types may decide. A sweep takes its
-    words from nowhere: all are typed again. What lets torchrun's processes on several machines find each other is left out,
-    as `…`.
+    A run takes its settings from its folder, except for those that only the person who types may decide. Overrides of a sweep
+    are not read from disk: all are typed again. What lets torchrun's processes on several machines find each other is left
+    out, as `…`.
 
     Args:
         word: `resume=` or `sweep.resume=` with the folder.
     """
     line = read(sys.argv[1:])
     if line.sweeps or key_of(word) == "sweep.resume":
-        again = ["-m", *line.options, word, *without(line.words, "hydra.sweep.dir", "hydra.mode", "sweep.resume")]
+        arguments = ["-m", *line.options, word, *without(line.words, "hydra.sweep.dir", "hydra.mode", "sweep.resume")]
     else:
-        again = [word, *(one for one in line.words if is_typed_again(one))]
+        arguments = [word, *filter(is_typed_again, line.words)]
     script = ["ganexp", "train"] if sys.argv[0] == "ganexp train" else [sys.argv[0]]
-    words = shlex.join([*script, *again])
+    words = shlex.join([*script, *arguments])
     if "TORCHELASTIC_RUN_ID" in os.environ:
         machines, processes = os.environ["GROUP_WORLD_SIZE"], os.environ["LOCAL_WORLD_SIZE"]
         several = "" if machines == "1" else f" --nnodes={machines} …"

@@ -69,10 +69,10 @@ def meaning(error: Exception, folder: Path | None = None) -> str | None:
         return "The output is no longer read (broken pipe); files already written are kept."
     if isinstance(error, MemoryError):
         return OUT_OF_MEMORY.format(_about_memory(error), goes_on)
-    if sys.modules.get("ganexp.data") and (said := _of_data(error, goes_on)):
-        return said
-    if sys.modules.get("torch") and (said := _of_torch(error, goes_on)):
-        return said
+    if sys.modules.get("ganexp.data") and (explained := _of_data(error, goes_on)):
+        return explained
+    if sys.modules.get("torch") and (explained := _of_torch(error, goes_on)):
+        return explained
     return sentence(error) if isinstance(error, OSError) and error.errno is None else None  # one of ours
 
 
@@ -98,9 +98,9 @@ def logged(processes: Processes, folder: Path) -> Iterator[None]:
 
 def log_failure(error: Exception, folder: Path) -> None:
     """Log a sentence for what users can fix, and a traceback for what may be a bug."""
-    said = meaning(error, folder)
-    if said:
-        log.error("%s", printable(said))
+    explanation = meaning(error, folder)
+    if explanation:
+        log.error("%s", printable(explanation))
     else:
         log.error("The run failed.", exc_info=error)
 
@@ -141,5 +141,5 @@ def _of_torch(error: Exception, goes_on: str) -> str | None:
 
 def _about_memory(error: BaseException) -> str:
     """Return the line of an error's text that tells how much memory was wanted, or else the first one."""
-    said = next((line for line in str(error).splitlines() if "allocate" in line), "")
-    return said.strip().rstrip(".") or one_line(error)
+    reason = next((line for line in str(error).splitlines() if "allocate" in line), "")
+    return reason.strip().rstrip(".") or one_line(error)

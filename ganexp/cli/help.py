@@ -57,26 +57,26 @@ def print_help(arguments: Sequence[str]) -> str | None:
 def described(arguments: Sequence[str]) -> str:
     """Return the groups and the keys of the configuration that a command line names, as text for a terminal."""
     width = max(NARROWEST, min(WIDEST, shutil.get_terminal_size().columns))
-    line = read([one for one in arguments if one not in ("-h", "--help")])
+    line = read([word for word in arguments if word not in ("-h", "--help")])
     typed = [line.further] if line.further else []
-    folders, name = [line.conf, *conf_folders(), *typed], line.name  # in Hydra's order
-    said, ours = primary(folders, name), primary([conf_folder()])
-    if not said.groups and not said.keys:
-        raise UserError(f"--config-name={name} names no configuration in {' or '.join(map(str, folders))}.")
-    meanings, keys = ours.meanings | said.meanings, ours.keys | said.keys
-    asked = [word.rstrip(".") for word in line.words if "=" not in word]
-    groups = [group for group in said.groups if not asked or group in asked]
-    about = [key for key in keys if not asked or any(f"{key}.".startswith(f"{one}.") for one in asked)]
-    for one in asked:
-        if one not in groups and not any(f"{key}.".startswith(f"{one}.") for key in about):
-            raise UserError(_unknown(one, [*said.groups, *keys]))
-    lines = [] if asked else [HEAD]
+    folders = [line.conf, *conf_folders(), *typed]  # in Hydra's order
+    config, built_in = primary(folders, line.name), primary([conf_folder()])
+    if not config.groups and not config.keys:
+        raise UserError(f"--config-name={line.name} names no configuration in {' or '.join(map(str, folders))}.")
+    meanings, keys = built_in.meanings | config.meanings, built_in.keys | config.keys
+    names = [word.rstrip(".") for word in line.words if "=" not in word]
+    groups = [group for group in config.groups if not names or group in names]
+    about = [key for key in keys if not names or any(f"{key}.".startswith(f"{name}.") for name in names)]
+    for word in names:
+        if word not in groups and not any(f"{key}.".startswith(f"{word}.") for key in about):
+            raise UserError(_unknown(word, [*config.groups, *keys]))
+    lines = [] if names else [HEAD]
     for group in groups:
-        lines += [*_group(f"{group}={said.groups[group]}  {meanings.get(group, '')}", options(group, folders), width), ""]
+        lines += [*_group(f"{group}={config.groups[group]}  {meanings.get(group, '')}", options(group, folders), width), ""]
     lines += ["KEYS", ""] if about else []
     for key in about:
         lines += _entry(f"{key}={keys[key]}", meanings.get(key, ""), SETTINGS, width)
-    return "\n".join(lines if asked else [*lines, END]).rstrip()
+    return "\n".join(lines if names else [*lines, END]).rstrip()
 
 
 def _unknown(word: str, known: Sequence[str]) -> str:

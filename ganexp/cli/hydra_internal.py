@@ -46,15 +46,15 @@ class Loader(ConfigLoaderImpl):
         self, overrides: Sequence[Override], run_mode: RunMode, from_shell: bool
     ) -> None:
         """Refuse several values in one run, and values of groups that name no option, for which Hydra has no exception type."""
-        for one in overrides:
-            if one.is_sweep_override() and run_mode == RunMode.RUN:
-                key, _, value = str(one.input_line).partition("=")
-                listed = one.value_type == ValueType.SIMPLE_CHOICE_SWEEP and key not in SINGLE
+        for override in overrides:
+            if override.is_sweep_override() and run_mode == RunMode.RUN:
+                key, _, value = str(override.input_line).partition("=")
+                listed = override.value_type == ValueType.SIMPLE_CHOICE_SWEEP and key not in SINGLE
                 a_list = f", or write {key}=[{value}] for a list" if listed else ""
-                raise UserError(f"{one.input_line} is several values: add -m to run each of them{a_list}.")
-            named = one.is_sweep_override() or one.is_delete() or isinstance(one.value(), (str, list, dict))
-            if not named and self.repository.group_exists(one.key_or_group):
-                raise UserError(f"{one.input_line}: a group takes one of its options, as in loss=hinge.")
+                raise UserError(f"{override.input_line} is several values: add -m to run each of them{a_list}.")
+            named = override.is_sweep_override() or override.is_delete() or isinstance(override.value(), (str, list, dict))
+            if not named and self.repository.group_exists(override.key_or_group):
+                raise UserError(f"{override.input_line}: a group takes one of its options, as in loss=hinge.")
         super().validate_sweep_overrides_legal(list(overrides), run_mode, from_shell)
 
     def load_sweep_config(self, master_config: DictConfig, sweep_overrides: list[str]) -> DictConfig:

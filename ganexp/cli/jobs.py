@@ -62,7 +62,7 @@ def run_job(cfg: DictConfig) -> float | None:
 
 def _run_job(cfg: DictConfig, hydra: Any, messages: Log) -> float | None:
     folder = short(Path(as_written(hydra.runtime, "output_dir")))
-    overrides = [one for one in typed_overrides(hydra) if not one.startswith(("sweep.resume=", "trust="))]
+    overrides = [override for override in typed_overrides(hydra) if not override.startswith(("sweep.resume=", "trust="))]
     before = read_summary(folder)
     facts: dict[str, Any] = {"job": hydra.job.num, "overrides": overrides}
     if before.get("state") == "finished" and before.get("overrides", overrides) == overrides:

@@ -71,14 +71,15 @@ def identity(values: dict[str, Any]) -> dict[str, Any]:
 
 def refuse_different(values: dict[str, Any], processes: Processes) -> None:
     """Refuse processes that would not train alike."""
-    said = processes.tell(processes.together(lambda: identity(values)))
-    processes.together(lambda: refuse_differing(said))
+    identities = processes.tell(processes.together(lambda: identity(values)))
+    processes.together(lambda: refuse_differing(identities))
 
 
-def refuse_differing(said: Sequence[dict[str, Any]]) -> None:
+def refuse_differing(identities: Sequence[dict[str, Any]]) -> None:
     """Refuse processes whose `identity` differs."""
-    for rank, theirs in enumerate(said):
-        differing = sorted(key for key in {**said[0], **theirs} if said[0].get(key) != theirs.get(key))
+    first = identities[0]
+    for rank, other in enumerate(identities):
+        differing = sorted(key for key in {**first, **other} if first.get(key) != other.get(key))
         if differing:
             raise UserError(
                 f"process {rank} differs from process 0 in {', '.join(differing[:5])}: start all with the same command and "

@@ -37,9 +37,9 @@ class Line:
     @property
     def options(self) -> list[str]:
         """The options that name folders of configurations, as words of a command line."""
-        said = {"--config-dir": self.further, "--config-path": self.conf, "--config-name": self.name}
+        folders = {"--config-dir": self.further, "--config-path": self.conf, "--config-name": self.name}
         usual = {None, CONF, "train"}
-        return [part for option, value in said.items() if value not in usual for part in (option, str(value))]
+        return [part for option, value in folders.items() if value not in usual for part in (option, str(value))]
 
 
 class Parser(ArgumentParser):
@@ -62,11 +62,11 @@ def read(arguments: Sequence[str]) -> Line:
     parser.add_argument("-m", "--multirun", action="store_true")
     parser.add_argument("words", nargs="*")
     options, unknown = parser.parse_known_intermixed_args(list(arguments))
-    for one in unknown:
-        key, _, value = one.lstrip("-").partition("=")
+    for option in unknown:
+        key, _, value = option.lstrip("-").partition("=")
         raise UserError(
-            f"{one} is not an option: write keys without hyphens, as {key}={value or '…'}. In the command of a W&B sweep, use "
-            "${args_no_hyphens} in place of ${args}."
+            f"{option} is not an option: write keys without hyphens, as {key}={value or '…'}. In the command of a W&B sweep, "
+            "use ${args_no_hyphens} in place of ${args}."
         )
     return Line(tuple(options.words), options.multirun, options.config_dir, options.config_path, options.config_name)
 

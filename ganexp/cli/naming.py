@@ -23,7 +23,7 @@ def typed_overrides(hydra: Any, of: Literal["task", "hydra"] = "task") -> list[s
     """Return the overrides of ganexp's own keys, or of Hydra's, as they were typed, with their interpolations."""
     # iterating over the ListConfig itself would resolve interpolations
     overrides = OmegaConf.to_container(hydra.overrides[of], resolve=False)
-    return [str(one) for one in overrides or ()]
+    return [str(override) for override in overrides or ()]
 
 
 def run_name(cfg: Any) -> str:
@@ -38,10 +38,10 @@ def run_name(cfg: Any) -> str:
 
 def class_names(overrides: Sequence[str]) -> dict[str, str]:
     """Return, for each group whose class was replaced, the name of the new class, unless a name was given."""
-    given = _settings(overrides)
-    classes = {group: given[f"{group}._target_"] for group in GROUPS if group not in LISTS and f"{group}._target_" in given}
+    typed = _settings(overrides)
+    classes = {group: typed[f"{group}._target_"] for group in GROUPS if group not in LISTS and f"{group}._target_" in typed}
     named = {group: re.sub(r"[^\w.-]", "", name.rpartition(".")[2], flags=re.ASCII) for group, name in classes.items()}
-    return {group: name for group, name in named.items() if name and f"{group}.name" not in given}
+    return {group: name for group, name in named.items() if name and f"{group}.name" not in typed}
 
 
 def rename_groups(cfg: Any, overrides: Sequence[str]) -> None:
@@ -58,14 +58,14 @@ def changes(overrides: Sequence[str], room: int = LONGEST) -> str:
         overrides: What was typed.
         room: The most characters, but for the digest, which has six.
     """
-    given = {key: value for key, value in _settings(overrides).items() if not _is_left_out(key)}
-    keys = [key.removesuffix("._target_") for key in given]
+    typed = {key: value for key, value in _settings(overrides).items() if not _is_left_out(key)}
+    keys = [key.removesuffix("._target_") for key in typed]
     lasts = [key.rpartition(".")[2] for key in keys]
     shortest = [last if lasts.count(last) == 1 else key for key, last in zip(keys, lasts, strict=True)]
-    parts = [_part(key, value) for key, value in zip(shortest, given.values(), strict=True)]
+    parts = [_part(key, value) for key, value in zip(shortest, typed.values(), strict=True)]
     if len("_".join(parts)) <= room:
         return "_".join(parts)
-    digest = hashlib.sha256(repr(sorted(given.items())).encode()).hexdigest()[:6]
+    digest = hashlib.sha256(repr(sorted(typed.items())).encode()).hexdigest()[:6]
     while len(parts) > 1 and len("_".join([*parts, digest])) > room:
         parts.pop()
     if len(parts) == 1:  # which alone may be too long
@@ -93,7 +93,7 @@ def called(node: Any) -> str:
 
 
 def _settings(overrides: Sequence[str]) -> dict[str, str]:
-    return dict(one.lstrip("+").split("=", 1) for one in overrides if "=" in one and not one.startswith("~"))
+    return dict(word.lstrip("+").split("=", 1) for word in overrides if "=" in word and not word.startswith("~"))
 
 
 def _is_left_out(key: str) -> bool:

@@ -66,25 +66,25 @@ def option(group: str, name: str, folders: Iterable[Path]) -> Option | None:
 
 def primary(folders: Sequence[Path], name: str = "train") -> Primary:
     """Return the groups, keys and comments of a primary configuration and of those that it inherits from."""
-    said = Primary()
+    config = Primary()
     path = next((path for folder in folders if (path := folder / f"{name.removesuffix('.yaml')}.yaml").exists()), None)
     lines, root = _parsed(path, yaml.compose) if path else ([], None)
     if not isinstance(root, yaml.MappingNode):
-        return said
+        return config
     for key, node in root.value:
         if key.value == "defaults":
             for entry in node.value:
                 if isinstance(entry, yaml.MappingNode):
-                    _add(lines, entry, said.groups, said.meanings)
+                    _add(lines, entry, config.groups, config.meanings)
                 elif entry.value != "_self_":
                     inherited = primary(folders, entry.value)
-                    said.groups |= inherited.groups
-                    said.keys |= inherited.keys
-                    said.meanings |= inherited.meanings
-    _add(lines, root, said.keys, said.meanings)
-    for group in said.groups:  # a group may also be a key below the defaults
-        said.keys.pop(group, None)
-    return said
+                    config.groups |= inherited.groups
+                    config.keys |= inherited.keys
+                    config.meanings |= inherited.meanings
+    _add(lines, root, config.keys, config.meanings)
+    for group in config.groups:  # a group may also be a key below the defaults
+        config.keys.pop(group, None)
+    return config
 
 
 def _add(
@@ -106,10 +106,10 @@ def _add(
 
 
 def _read(path: Path) -> Option:
-    lines, found = _parsed(path, yaml.load)
+    lines, values = _parsed(path, yaml.load)
     comments = (line.removeprefix("#").strip() for line in lines if line.startswith("#"))
     meaning = next((comment for comment in comments if not comment.startswith("@package")), "")
-    return Option(path.stem, meaning.removesuffix("."), found if isinstance(found, dict) else {})
+    return Option(path.stem, meaning.removesuffix("."), values if isinstance(values, dict) else {})
 
 
 def _parsed(path: Path, parse: Callable[..., Any]) -> tuple[list[str], Any]:
@@ -122,7 +122,7 @@ def _parsed(path: Path, parse: Callable[..., Any]) -> tuple[list[str], Any]:
 
 
 def _plain(node: yaml.Node) -> Any:
-    return [_plain(one) for one in node.value] if isinstance(node, yaml.SequenceNode) else node.value
+    return [_plain(item) for item in node.value] if isinstance(node, yaml.SequenceNode) else node.value
 
 
 def _written(value: Any) -> str:

@@ -60,10 +60,10 @@ def ending() -> Iterator[None]:
         from ganexp.cli.failures import meaning  # only now: this module is imported before all others
         from ganexp.printable import printable
 
-        said = meaning(error)
-        if said is None:
+        sentence = meaning(error)
+        if sentence is None:
             raise
-        sys.exit(f"Error: {printable(said)}")
+        sys.exit(f"Error: {printable(sentence)}")
 
 
 def _open_closed_streams() -> None:

@@ -97,16 +97,16 @@ def found_by_auto(values: dict[str, Any], outputs: Path, checkpoint: Path | None
 
     if checkpoint:
         return f"resume=auto goes on with {by_latest(RunFolder.of_checkpoint(checkpoint).path)}."
-    told = f"resume=auto begins a new run: {outputs} has no unfinished run with these settings."
+    beginning = f"resume=auto begins a new run: {outputs} has no unfinished run with these settings."
     newest = next(_unfinished(outputs), None)
     if newest is None:
-        return told
+        return beginning
     differing = contradictions(newest.config, values)
     before, now = dotted(completed(newest.config)), dotted(completed(values))
     differs = [f"{_key(key)}={_value(before.get(key))} and not {_value(now.get(key))}" for key in _telling(differing)]
     more = f" and {len(differs) - MOST_TOLD} more" if len(differs) > MOST_TOLD else ""
     how = f"has {', '.join(differs[:MOST_TOLD])}{more}" if differs else "has all of these iterations"
-    return f"{told} The newest unfinished one, resume={short(newest.folder)}, {how}."
+    return f"{beginning} The newest unfinished one, resume={short(newest.folder)}, {how}."
 
 
 def _unfinished(outputs: Path, since: float | None = None) -> Iterator[RecordedRun]:
@@ -152,13 +152,13 @@ def _is_composed(word: str, chosen: list[str]) -> bool:
 def _lay_over(values: dict[str, Any], word: str) -> None:
     """Apply one word, `key=value`, to plain values."""
     with composing():
-        (one,) = OverridesParser.create().parse_overrides([word])
-    key = one.key_or_group
-    if one.is_sweep_override():
+        (override,) = OverridesParser.create().parse_overrides([word])
+    key = override.key_or_group
+    if override.is_sweep_override():
         raise UserError(f"{word} is several values, and resume= goes on with one run: give it one value.")
-    if key in GROUPS and not one.is_delete() and _names(one.value()) in ([values[key].get("name")], [*values[key]]):
+    if key in GROUPS and not override.is_delete() and _names(override.value()) in ([values[key].get("name")], [*values[key]]):
         return  # it was typed again, as all of the run's words may be
-    if one.is_delete() or one.package or "/" in key or key in (*GROUPS, "experiment", "evaluation.protocol"):
+    if override.is_delete() or override.package or "/" in key or key in (*GROUPS, "experiment", "evaluation.protocol"):
         raise UserError(f"{word} is for a new run: leave it out, since resume= takes what a run was trained with.")
     *above, last = key.split(".")
     node: Any = values
@@ -166,7 +166,7 @@ def _lay_over(values: dict[str, Any], word: str) -> None:
         node = node.setdefault(part, {})
         if not isinstance(node, dict):
             raise UserError(f"{word}: {part} is a value, with no keys below it.")
-    node[last] = plain(OmegaConf.create({"value": one.value()}))["value"]
+    node[last] = plain(OmegaConf.create({"value": override.value()}))["value"]
 
 
 def _names(choice: Any) -> list[Any]:

@@ -125,10 +125,10 @@ def refuse_unknown(option: str, names: Sequence[str], group: str) -> None:
     """Refuse names of which a group has no file."""
     from ganexp.config.defaults import option_files  # which a command for other people's scripts need not have
 
-    known = option_files(group)
+    options = option_files(group)
     for name in names:
-        if name not in known:
-            raise UserError(f"{option} {name} is unknown: choose from {', '.join(sorted(known))}")
+        if name not in options:
+            raise UserError(f"{option} {name} is unknown: choose from {', '.join(sorted(options))}")
 
 
 def refuse_without(package: str, extra: str = "") -> None:

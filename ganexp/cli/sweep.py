@@ -100,15 +100,15 @@ def continued(line: Line) -> Path | None:
 
 def end(folder: Path) -> None:
     """Print the outcomes of the jobs as a table, and write them as CSV."""
-    found = Results.read(folder)
-    tables = "\n\n".join(filter(None, (found.table(), found.ranking_text())))
+    results = Results.read(folder)
+    tables = "\n\n".join(filter(None, (results.table(), results.ranking_text())))
     try:
-        where = f"Written to {short(found.write_csv())}"
+        where = f"Written to {short(results.write_csv())}"
     except OSError as error:
         where = f"No sweep.csv: {error}."
     print(f"\n{tables}\n\n{where}")
     stopping.exit_if_stopped(folder)
-    states = {number: run.state for number, run in found.jobs.items()}
+    states = {number: run.state for number, run in results.jobs.items()}
     failed = [str(number) for number, ending in states.items() if ending not in ("finished", "skipped")]
     if failed:
         jobs, whose = ("job", "its") if len(failed) == 1 else ("jobs", "their")
@@ -129,27 +129,27 @@ def settle_direction(cfg: DictConfig, typed: bool) -> str:
         cfg: The configuration of the sweep.
         typed: Whether `hydra.sweeper.direction` was given on the command line.
     """
-    asked, metric, trust = str(cfg.sweep.direction), cfg.sweep.metric, cfg.trust
+    direction, metric, trust = str(cfg.sweep.direction), cfg.sweep.metric, cfg.trust
     if metric is None:
-        return asked
+        return direction
     highest = False
-    if asked == "auto" and not typed:
+    if direction == "auto" and not typed:
         from ganexp.config.metrics import high_is_best  # imports torch
 
         highest = high_is_best("sweep.metric", metric, cfg, trust)
     if not is_search(cfg):
-        return asked
+        return direction
     of_search = cfg.hydra.sweeper.get("direction")
     of_search = getattr(of_search, "name", of_search)
     if not isinstance(of_search, str):
-        return asked
-    if asked == "auto":
-        asked = "maximize" if highest else of_search
-    elif typed and asked != of_search:
-        raise UserError(f"sweep.direction={asked} contradicts hydra.sweeper.direction={of_search}: leave out one of them.")
+        return direction
+    if direction == "auto":
+        direction = "maximize" if highest else of_search
+    elif typed and direction != of_search:
+        raise UserError(f"sweep.direction={direction} contradicts hydra.sweeper.direction={of_search}: leave out one of them.")
     with read_write(cfg), open_dict(cfg):
-        cfg.hydra.sweeper.direction = asked
-    return asked
+        cfg.hydra.sweeper.direction = direction
+    return direction
 
 
 def _begin(loader: Loader, cfg: DictConfig, line: Line, words: Sequence[str]) -> Path:
@@ -219,11 +219,11 @@ def _tell_jobs(loader: Loader, cfg: DictConfig, folder: Path, most: int) -> None
     """Tell each job the sweep's folder and the number of parallel jobs: never more processes run than there are jobs."""
     cfg.hydra.sweep.dir = _literal(folder)
     unwritten = dict.fromkeys(("output_subdir", "job_logging.handlers", "job_logging.root"))  # a job writes these files itself
-    told = {"sweep.dir": _literal(folder), **unwritten}
+    values = {"sweep.dir": _literal(folder), **unwritten}
     if at_once := cfg.hydra.launcher.get("n_jobs"):
         at_once = at_once if at_once > 0 else max(1, (psutil.cpu_count() or 1) + 1 + at_once)
-        cfg.hydra.launcher.n_jobs = told["launcher.n_jobs"] = min(at_once, most)
-    loader.told = {f"hydra.{key}": value for key, value in told.items()}
+        cfg.hydra.launcher.n_jobs = values["launcher.n_jobs"] = min(at_once, most)
+    loader.told = {f"hydra.{key}": value for key, value in values.items()}
 
 
 def _literal(path: Path | str) -> str:
@@ -233,7 +233,7 @@ def _literal(path: Path | str) -> str:
 
 def _of_jobs(words: Sequence[str]) -> list[str]:
     """Return the words of a sweep that its jobs are composed from: all except Hydra's own and `trust`."""
-    return [one for one in without(words, "sweep.resume", "trust") if not key_of(one).startswith("hydra")]
+    return [word for word in without(words, "sweep.resume", "trust") if not key_of(word).startswith("hydra")]
 
 
 def _check_launcher(launcher: DictConfig) -> None:

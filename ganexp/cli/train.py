@@ -28,11 +28,11 @@ def main() -> None:
 
 def versions() -> str:
     """Return the line that `--version` prints; packages are asked without being imported."""
-    found = {
-        name: next((one.version for one in importlib.metadata.distributions(name=name)), "(not installed)")
+    version_of = {
+        name: next((distribution.version for distribution in importlib.metadata.distributions(name=name)), "(not installed)")
         for name in ("ganexp", "torch")
     }
-    return ", ".join([*(f"{name} {version}" for name, version in found.items()), f"Python {platform.python_version()}"])
+    return ", ".join([*(f"{name} {version}" for name, version in version_of.items()), f"Python {platform.python_version()}"])
 
 
 def train(words: Sequence[str]) -> None:

@@ -50,8 +50,8 @@ def discriminator_of(
     """Make a discriminator, which is told the shape of a source if it can read sources and there are any."""
     reads = source_shape and "source" in inspect.signature(choice.target).parameters
     given: dict[str, Any] = conditions | ({"source": source_shape} if reads else {})
-    made: nn.Module = choice.make(packed_shape(shape, pack), **given)
-    return made
+    discriminator: nn.Module = choice.make(packed_shape(shape, pack), **given)
+    return discriminator
 
 
 @dataclass(frozen=True)
@@ -89,8 +89,8 @@ def parts_of(choices: Choices) -> Parts:
     config = choices.config
     wrapped = wrapped_strategies(choices)
     strategy, *_ = wrapped.values()
-    penalties = {one.key: one.make() for one in choices.of("penalty")}
-    terms = {one.key: one.make() for one in choices.of("term")}
+    penalties = {choice.key: choice.make() for choice in choices.of("penalty")}
+    terms = {choice.key: choice.make() for choice in choices.of("term")}
     loss, augment, balance = (choices[key].make() for key in ("loss", "augment", "balance"))
     schedule = choices["schedule"].make(config.iterations)
     try:
@@ -98,7 +98,7 @@ def parts_of(choices: Choices) -> Parts:
     except ValueError as error:
         raise UserError(f"{choices.typed('penalty')}: {error}.") from None
     by_key = {**wrapped, "augment": augment, **penalties, **terms, "balance": balance, "loss": loss, "schedule": schedule}
-    loggers = {one.key: one.make() for one in choices.of("logger")}
+    loggers = {choice.key: choice.make() for choice in choices.of("logger")}
     named = dict(zip(config.term, terms.values(), strict=True))
     return Parts(loss, penalty, named, balance, augment, schedule, strategy, by_key, loggers)
 
@@ -168,6 +168,6 @@ def wrapped_strategies(choices: Choices, *, constant_steps: bool = False) -> dic
 def plain_strategy_of(choice: Choice) -> Strategy:
     """Return the chosen strategy with its settings, without wrappers."""
     if inspect.isclass(choice.target):
-        made: Strategy = choice.make()
-        return made
+        strategy: Strategy = choice.make()
+        return strategy
     return as_strategy(functools.update_wrapper(functools.partial(choice.target, **choice.settings), choice.target))

@@ -118,9 +118,9 @@ def trainer_of(
     obtained = obtained or obtain(plan)
     dataset, reals, evaluation, figures = obtained.dataset, obtained.reals, obtained.evaluation, obtained.figures
     if folder:
-        others = f", in {processes.count} processes" if processes.count > 1 else ""
+        several = f", in {processes.count} processes" if processes.count > 1 else ""
         going_on = f", going on at iteration {state['run']['iteration']:,}" if state else ""
-        log.info("Training in %s, on %s%s%s.", printable(folder), machine, others, going_on)
+        log.info("Training in %s, on %s%s%s.", printable(folder), machine, several, going_on)
     for warning in plan.warnings:
         log.warning("%s", warning)
     count = len(reals.data)  # type: ignore[arg-type]  # a map-style dataset may have no length; those of a feed do
@@ -182,13 +182,13 @@ def trainer_of(
 def _step(plan: Plan, obtained: RunData) -> Step:
     """Make the networks, set up how they run, and return the step that trains them."""
     config, machine, choices, processes = plan.config, plan.machine, plan.choices, plan.processes
-    made = networks_of(choices, plan.facts)
-    generator, discriminator = (network.to(machine.device, machine.dtype) for network in made)
+    networks = networks_of(choices, plan.facts)
+    generator, discriminator = (network.to(machine.device, machine.dtype) for network in networks)
     if config.init_from or config.freeze_d:
         starting.begin(config, generator, discriminator, resumed=plan.checkpoint is not None)
-    asked = plan.demands
-    _say_size(choices["generator"].called, generator, asked.g_flop if asked else None)
-    _say_size(choices["discriminator"].called, discriminator, asked.d_flop if asked else None)
+    demands = plan.demands
+    _say_size(choices["generator"].called, generator, demands.g_flop if demands else None)
+    _say_size(choices["discriminator"].called, discriminator, demands.d_flop if demands else None)
     for network in (generator, discriminator):
         execution.lay_out(network, machine, config.channels_last, compiled=config.compile)
         if processes.count > 1:

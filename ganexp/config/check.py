@@ -309,11 +309,11 @@ def check_loggers(plan: Plan) -> list[str]:
 
 def _check_sources(config: Config, facts: Facts) -> None:
     """Refuse what has no meaning where G is given sources from the data."""
-    given = f"{name_of(config.dataset)} gives G a source for each real sample"
+    why = f"{name_of(config.dataset)} gives G a source for each real sample"
     if config.pack > 1:
-        raise UserError(f"pack={config.pack} has D score several samples at once, and dataset={given}: choose pack=1.")
+        raise UserError(f"pack={config.pack} has D score several samples at once, and dataset={why}: choose pack=1.")
     if config.g_batch not in (None, config.batch_size):
-        raise UserError(f"g_batch={config.g_batch} is a number of latents, and dataset={given}: choose g_batch=null.")
+        raise UserError(f"g_batch={config.g_batch} is a number of latents, and dataset={why}: choose g_batch=null.")
 
 
 def _check_shares(config: Config, processes: int) -> None:

@@ -88,7 +88,7 @@ class Choice:
         before = len(facts.warnings)
         with self.saying():
             check(facts)
-        facts.warnings[before:] = [f"{self.called} {said}." for said in facts.warnings[before:]]
+        facts.warnings[before:] = [f"{self.called} {sentence}." for sentence in facts.warnings[before:]]
 
     @contextmanager
     def saying(self) -> Iterator[None]:
@@ -121,16 +121,16 @@ class Choices:
 
 def chosen_by(config: Config, trust: Trust = None) -> Choices:
     """Find the class or function that each group names, and check its settings; nothing is made."""
-    found = [one for group in GROUPS if group != "optimizer" for one in chosen_of(config, group, trust)]
+    choices = [choice for group in GROUPS if group != "optimizer" for choice in chosen_of(config, group, trust)]
     for side in ("g", "d"):
         if not isinstance(config.optimizer.get(side), dict):
             raise UserError(f"optimizer.{side} must be a group of settings, as in conf/optimizer/adam.yaml.")
-        found.append(choose(f"optimizer.{side}", config.optimizer[side], trust, said_above=config.optimizer))
-    shared = {"name", "g", "d"}.union(*(one.settings for one in found[-2:]))
+        choices.append(choose(f"optimizer.{side}", config.optimizer[side], trust, said_above=config.optimizer))
+    shared = {"name", "g", "d"}.union(*(choice.settings for choice in choices[-2:]))
     for name in config.optimizer:
         if name not in shared:
             raise UserError(unknown_key(f"optimizer.{name}", shared))
-    return Choices(config, {one.key: one for one in found})
+    return Choices(config, {choice.key: choice for choice in choices})
 
 
 def chosen_of(config: Config, group: str, trust: Trust = None) -> list[Choice]:
@@ -148,7 +148,7 @@ def chosen_of(config: Config, group: str, trust: Trust = None) -> list[Choice]:
 def measures_in(chosen: Mapping[str, Node]) -> Nodes:
     """Return the measures of a list by name, with `auto` replaced by all those that it may take."""
     listed = ({name: node} if name != AUTO else node or options_in("measure") for name, node in chosen.items())
-    return {name: chosen.get(name, node) for one in listed for name, node in one.items()}
+    return {name: chosen.get(name, node) for members in listed for name, node in members.items()}
 
 
 def choose(key: str, node: Node, trust: Trust = None, *, said_above: Mapping[str, Any] = MappingProxyType({})) -> Choice:
@@ -194,8 +194,8 @@ def name_of(node: Node) -> str:
 
 def settings_of(node: Node, key: str = "") -> dict[str, Any]:
     """Return the keyword arguments of the node at a key; `name` is one only in a list, which names its members itself."""
-    own = ("_target_",) if key.partition(".")[0] in LISTS else ("name", "_target_")
-    return {name: value for name, value in node.items() if name not in own}
+    names = ("_target_",) if key.partition(".")[0] in LISTS else ("name", "_target_")
+    return {name: value for name, value in node.items() if name not in names}
 
 
 def as_user_error(misfit: Misfit, called: str, settings: Collection[str]) -> UserError:
@@ -220,12 +220,12 @@ def _is_of_parts(hint: Any) -> bool:
 def _chosen(key: str, part: Any, trust: Trust) -> Any:
     """Find what a setting names that is a node, or a list with nodes in it; anything else in the list stays as it is."""
     if isinstance(part, list):
-        return [_chosen(f"{key}.{place}", one, trust) if _names_targets(one) else one for place, one in enumerate(part)]
+        return [_chosen(f"{key}.{place}", item, trust) if _names_targets(item) else item for place, item in enumerate(part)]
     return choose(key, part, trust)
 
 
 def _made(part: Any) -> Any:
-    return part.make() if isinstance(part, Choice) else [_made(one) for one in part] if isinstance(part, list) else part
+    return part.make() if isinstance(part, Choice) else [_made(item) for item in part] if isinstance(part, list) else part
 
 
 def _inner(key: str, node: Node) -> dict[str, Any]:

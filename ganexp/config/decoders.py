@@ -40,19 +40,19 @@ class NetworkDecoder:
     def __init__(self, network: Any, shape: tuple[int, ...], device: torch.device, digest: str) -> None:
         self.network, self.digest = network, digest
         try:
-            made = self(torch.zeros(2, *shape, device=device))
+            images = self(torch.zeros(2, *shape, device=device))
         except Exception as error:  # what a network raises for a strange shape has no common type
-            said = "×".join(map(str, shape))
-            raise ValueError(f"makes no images of latents of shape {said} ({one_line(error)})") from None
-        if made.dim() != 4 or made.shape[0] != 2 or made.shape[1] not in (1, 3):
-            raise ValueError(f"makes {tuple(made.shape)} of two latents, and not two images of 1 or 3 channels")
-        self.shape = tuple(made.shape[1:])
+            shape_text = "×".join(map(str, shape))
+            raise ValueError(f"makes no images of latents of shape {shape_text} ({one_line(error)})") from None
+        if images.dim() != 4 or images.shape[0] != 2 or images.shape[1] not in (1, 3):
+            raise ValueError(f"makes {tuple(images.shape)} of two latents, and not two images of 1 or 3 channels")
+        self.shape = tuple(images.shape[1:])
 
     @torch.no_grad()
     def __call__(self, latents: Tensor) -> Tensor:
         """Map latents to images in [-1, 1], in single precision."""
-        made: Tensor = self.network(latents.float())
-        return made.to(latents.dtype).clamp(-1, 1)
+        images: Tensor = self.network(latents.float())
+        return images.to(latents.dtype).clamp(-1, 1)
 
 
 def with_decoder(dataset: OfData, device: torch.device) -> OfData:

@@ -21,22 +21,22 @@ def option_files(group: str, folders: Iterable[Path] = ()) -> dict[str, Path]:
 
     If several folders have a file of one name, the first counts, as for Hydra.
     """
-    found: dict[str, Path] = {}
+    files: dict[str, Path] = {}
     for folder in folders or [conf_folder(), *conf_folders()]:
         for path in sorted((folder / group).glob("*.yaml")):
-            found.setdefault(path.stem, path)
-    return found
+            files.setdefault(path.stem, path)
+    return files
 
 
 def options_in(group: str, folders: Iterable[Path] = ()) -> dict[str, Any]:
     """Return the options of a group whose members are listed, as plain values by name; `auto` stands for them, and is none."""
     from omegaconf import OmegaConf
 
-    found: dict[str, Any] = {}
+    options: dict[str, Any] = {}
     for name, path in option_files(group, folders).items():
         option: Any = OmegaConf.to_container(OmegaConf.load(path)) if name != "auto" else None
-        found |= option if isinstance(option, dict) else {}
-    return found
+        options |= option if isinstance(option, dict) else {}
+    return options
 
 
 def defaults() -> dict[str, Any]:

@@ -52,10 +52,10 @@ def try_networks(choices: Choices, facts: Facts, generator: nn.Module, discrimin
     config, shape = choices.config, facts.shape
     tried = TRIED * config.pack
     conditions = _labels(tried, facts.classes)
-    given = torch.zeros(tried, *(facts.source_shape or (config.latent_dim,)), device=META)
+    inputs = torch.zeros(tried, *(facts.source_shape or (config.latent_dim,)), device=META)
     of_generator = True
     try:
-        fake, of_fake = counted(generator, given, *conditions)
+        fake, of_fake = counted(generator, inputs, *conditions)
         of_generator = False
         if fake.shape[1:] != shape:
             raise UserError(
@@ -63,7 +63,7 @@ def try_networks(choices: Choices, facts: Facts, generator: nn.Module, discrimin
                 f"{choices['dataset'].called} have {shape}: choose data of that shape, for images by dataset.image_size, or "
                 "another generator."
             )
-        beside = (given,) if facts.reads_source else ()
+        beside = (inputs,) if facts.reads_source else ()
         _, of_score = counted(discriminator, packed(Batch(fake.detach()), config.pack).values, *beside, *conditions)
     except RuntimeError as error:
         reason = one_line(error)
@@ -96,13 +96,13 @@ def counted(network: nn.Module, *x: Tensor) -> tuple[Tensor, int]:
 
 def refuse_too_large(machine: Machine, networks: Sequence[nn.Module]) -> None:
     """Refuse networks whose weights, gradients, moments and average do not fit into memory."""
-    there = machine.memory_bytes
+    available = machine.memory_bytes
     count = sum(parameter.numel() for network in networks for parameter in network.parameters())
     needed = 5 * count * machine.dtype.itemsize  # weights, gradients, two moments and an average
-    if needed > there:
+    if needed > available:
         raise UserError(
             f"generator and discriminator have {count:,} parameters, whose training takes {needed / 2**30:,.0f} GiB, and there "
-            f"are {there / 2**30:,.0f} GiB: lower generator.width or discriminator.width."
+            f"are {available / 2**30:,.0f} GiB: lower generator.width or discriminator.width."
         )
 
 
@@ -170,9 +170,9 @@ def try_values(choices: Choices, parts: Parts, facts: Facts) -> None:
         raise UserError(f"accumulate={config.accumulate} is more parts than batch_size={config.batch_size} has samples.")
     labels = _labels(4, facts.classes, torch.device("cpu"))
     with undisturbed(torch.device("cpu")):
-        given = torch.rand(4, *facts.source_shape) * 2 - 1 if facts.source_shape else torch.randn(4, config.latent_dim)
-        beside = (given,) if facts.reads_source else ()
-        z, x = Batch(given, labels), Batch(torch.rand(4, *samples) * 2 - 1, (*beside, *labels))
+        inputs = torch.rand(4, *facts.source_shape) * 2 - 1 if facts.source_shape else torch.randn(4, config.latent_dim)
+        beside = (inputs,) if facts.reads_source else ()
+        z, x = Batch(inputs, labels), Batch(torch.rand(4, *samples) * 2 - 1, (*beside, *labels))
         networks = networks_of(choices, facts)
         if config.accumulate > 1:
             for key, network, batch in zip(("generator", "discriminator"), networks, (z, x), strict=True):

@@ -107,8 +107,8 @@ def load(
         stored = _of_checkpoint(Path(place), state, averaged, "generator", trust)
     config = stored.settings
     generator = choose("generator", config.generator, trust)
-    given = stored.source_shape or config.latent_dim
-    network = _filled("generator", lambda: generator.make(given, stored.shape, **stored.conditions), stored)
+    inputs = stored.source_shape or config.latent_dim
+    network = _filled("generator", lambda: generator.make(inputs, stored.shape, **stored.conditions), stored)
     if standing:
         network = _settled(network.to(device), standing, stored)
     return Trained(
@@ -230,8 +230,8 @@ def set_of(trained: Trained, *, trust: Trust = ()) -> tuple[Dataset, Tensor | Ma
         dataset = dataset_of(choose("dataset", node, trust), trained.origin.settings.get("seed", 0))
         data = load_cached(dataset, default_folder(), place="streamed")
     except (UserError, OSError) as error:
-        said = str(error).strip().splitlines()[-1].rstrip(".")
-        raise UserError(f"dataset={name_of(node)}, on which it was trained, is not available here: {said}.") from error
+        reason = str(error).strip().splitlines()[-1].rstrip(".")
+        raise UserError(f"dataset={name_of(node)}, on which it was trained, is not available here: {reason}.") from error
     if dataset.shape != trained.shape:
         raise UserError(
             f"dataset={name_of(node)} has samples of shape {dataset.shape} now, and had {trained.shape} when the generator was "
@@ -266,22 +266,22 @@ def _of_checkpoint(path: Path, state: Mapping[str, Any], averaged: bool, network
 def _of_folder(path: Path, averaged: bool, network: str, trust: Trust) -> _Stored:
     if not averaged:
         raise CheckpointError(f"{path} holds one set of weights, averaged or not: leave averaged=False out")
-    said, weights = saved(path, discriminator=network == "discriminator")
-    config, shape = _checked(said["settings"], path, trust), tuple(said["shape"])
-    described = said["iterations"], said["figures"], said["class_names"], *_of_sources(said)
-    return _Stored(path, config, shape, said["classes"], weights, *described)
+    record, weights = saved(path, discriminator=network == "discriminator")
+    config, shape = _checked(record["settings"], path, trust), tuple(record["shape"])
+    described = record["iterations"], record["figures"], record["class_names"], *_of_sources(record)
+    return _Stored(path, config, shape, record["classes"], weights, *described)
 
 
 def _are_ranges(value: Any) -> bool:
     """Return whether a file's value is a list of ranges, each None or two finite numbers, black below white."""
-    return type(value) is list and all(
-        one is None or (type(one) is list and [*map(type, one)] == [float, float] and -math.inf < one[0] < one[1] < math.inf)
-        for one in value
-    )
+    if type(value) is not list or not all(item is None or type(item) is list for item in value):
+        return False
+    ranges = [item for item in value if item is not None]
+    return all([*map(type, item)] == [float, float] and -math.inf < item[0] < item[1] < math.inf for item in ranges)
 
 
-def _of_sources(said: Mapping[str, Any]) -> tuple[tuple[int, ...], Any]:
-    return tuple(said.get("source_shape", ())), said.get("source_ranges", [])
+def _of_sources(record: Mapping[str, Any]) -> tuple[tuple[int, ...], Any]:
+    return tuple(record.get("source_shape", ())), record.get("source_ranges", [])
 
 
 def _checked(config: dict[str, Any], path: Path, trust: Trust) -> dict[str, Any]:
@@ -305,7 +305,8 @@ def _without_paths(node: dict[str, Any]) -> dict[str, Any]:
 def weights_of(run: Any, averaged: bool, network: str, path: Path) -> Any:
     """Find the averaged weights of a network in a run's state, or else its own; None if there are neither."""
     places = (("step", "average", network), ("gan", network))[not averaged :]
-    weights = next((one for one in (_below(run, *place) for place in places) if one is not None), None)
+    stored = (_below(run, *place) for place in places)
+    weights = next((weights for weights in stored if weights is not None), None)
     if weights is None and _below(run, "step", "average", "generator") is not None:
         raise CheckpointError(f"{path} holds an average of the generator alone: name a checkpoint of the run for anything else")
     return weights

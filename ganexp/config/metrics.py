@@ -61,7 +61,7 @@ def refuse_unknown_metric(
     """
     if metric is None:
         return
-    by_key = {one: name for name, measure in measures_offered().items() for one in measure.keys}
+    by_key = {figure: name for name, measure in measures_offered().items() for figure in measure.keys}
     if figures is not None and metric not in figures and (first := _in_first_features(metric)) in by_key:
         features = "" if first == metric else f" evaluation.features=[…,{metric.removeprefix(first)[1:]}]"
         raise UserError(
@@ -73,7 +73,7 @@ def refuse_unknown_metric(
     if metric not in logged and not metric.startswith("eval/"):
         named = f"loss={name_of(loss)}" + ("" if name_of(augment) == "none" else f" and augment={name_of(augment)}")
         keys = sorted({**logged, **by_key})
-        close = [one for one in keys if one.endswith(f"/{metric}")] or difflib.get_close_matches(metric, keys, n=1)
+        close = [key for key in keys if key.endswith(f"/{metric}")] or difflib.get_close_matches(metric, keys, n=1)
         meant = f"did you mean {close[0]}?" if close else f"choose one of {', '.join(keys)}."
         raise UserError(f"{key}={metric} is not logged with {named}; {meant}")
 

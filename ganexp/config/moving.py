@@ -92,28 +92,28 @@ def with_coefficients(moving: Mapping[str, Movable], iterations: int, parts: Par
     d, g = gan.optimizer_d, gan.optimizer_g
     optimizers = {"optimizer.d": [d], "optimizer.g": [g], "optimizer": [d, g]}
     by_key: dict[str, Any] = {**parts.by_key, "average": average}
-    for key, one in moving.items():
-        if one.group.startswith("optimizer"):
-            place: Place = OptimizerSetting(optimizers[one.group], one.name, one.index)
+    for key, number in moving.items():
+        if number.group.startswith("optimizer"):
+            place: Place = OptimizerSetting(optimizers[number.group], number.name, number.index)
         else:
-            place = Setting(by_key[one.group], one.name)
-        coefficients[key] = Coefficient(place, one.start, one.move.to, _along(key, one.move, iterations))
+            place = Setting(by_key[number.group], number.name)
+        coefficients[key] = Coefficient(place, number.start, number.move.to, _along(key, number.move, iterations))
     return Coefficients(parts.schedule, coefficients)
 
 
-def _flat(said: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+def _flat(values: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
     """Yield each dotted key and its value, whether keys are written with dots or nested."""
-    for name, below in said.items():
+    for name, below in values.items():
         if isinstance(below, Mapping) and below.keys().isdisjoint(("to", "by")):
             yield from _flat(below, f"{above}{name}.")
         else:
             yield f"{above}{name}", below
 
 
-def _move(key: str, said: Any) -> Move:
+def _move(key: str, value: Any) -> Move:
     """Parse the value of a key: the number that the setting moves to, or a mapping."""
     try:
-        move = Move.model_validate(said if isinstance(said, Mapping) else {"to": said}, strict=True)
+        move = Move.model_validate(value if isinstance(value, Mapping) else {"to": value}, strict=True)
     except ValidationError as error:
         first = error.errors()[0]
         below = ".".join([f"moving.{key}", *map(str, first["loc"])])
@@ -121,8 +121,8 @@ def _move(key: str, said: Any) -> Move:
             raise UserError(unknown_key(below, Move.model_fields)) from None
         if first["type"] == "missing":
             raise UserError(f"moving.{key} should say the number that it becomes, as in moving.{key}.to=…") from None
-        if not isinstance(said, Mapping):
-            raise UserError(f"moving.{key} should be the number that it becomes, not {shown(said)}.") from None
+        if not isinstance(value, Mapping):
+            raise UserError(f"moving.{key} should be the number that it becomes, not {shown(value)}.") from None
         raise UserError(refused(below, first["msg"], first["input"])) from None
     for by, (_, own) in CURVES.items():
         if by != move.by and getattr(move, own):
@@ -148,22 +148,22 @@ def _movable(choices: Choices, key: str, move: Move) -> Movable:
         reason = "its settings are read once, when a run begins" if top in GROUPS else f"{top} is no group of parts"
         raise UserError(f"moving.{key} cannot move: {reason}; groups with numbers that can are {', '.join(MOVABLE)}.")
     both = [choices["optimizer.g"], choices["optimizer.d"]]
-    groups = {key: [one] for key, one in choices.by_key.items() if key.partition(".")[0] == top}
+    groups = {key: [choice] for key, choice in choices.by_key.items() if key.partition(".")[0] == top}
     groups |= {top: both} if top == "optimizer" else {}
-    group = next((one for one in groups if key.startswith(f"{one}.")), "")
+    group = next((group for group in groups if key.startswith(f"{group}.")), "")
     named = groups.get(group, [])
     name, _, index = key.removeprefix(f"{group}.").partition(".")
-    if not named or any(name not in one.settings for one in named):
+    if not named or any(name not in choice.settings for choice in named):
         settings = [f"{key}.{said}" for key, (first, *_) in groups.items() for said in first.settings]
         raise UserError(f"moving.{key} is no setting of this run; {top}= has {', '.join(settings) or 'none'}.")
     if group.startswith("optimizer") and name == "lr":
         raise UserError(f"moving.{key} is a learning rate, which schedule= moves: choose schedule=cosine and schedule.final.")
-    found = [_number(key, one, name, index) for one in named]
-    if len(set(found)) > 1:
+    starts = [_number(key, choice, name, index) for choice in named]
+    if len(set(starts)) > 1:
         own = key.removeprefix(f"{group}.")
         pair = f"moving.optimizer.d.{own} and moving.optimizer.g.{own}"
         raise UserError(f"moving.{key} would begin at different values for D and G: set {pair} instead.")
-    return Movable(found[0], group, name, int(index) if index else None, move)
+    return Movable(starts[0], group, name, int(index) if index else None, move)
 
 
 def _number(key: str, choice: Choice, name: str, index: str) -> float:

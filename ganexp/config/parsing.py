@@ -73,25 +73,25 @@ def unknown_key(key: str, known: Iterable[str], *, preset: bool = False) -> str:
     close = difflib.get_close_matches(name, known, n=1, cutoff=0.7)  # at 0.6, depth is close to width
     if close:
         return f"Unknown key {key}. Did you mean {'.'.join(filter(None, [above, close[0]]))}?"
-    there = f"This {above} has {', '.join(known)}." if above in GROUPS else f"The keys here are {', '.join(known)}."
+    listing = f"This {above} has {', '.join(known)}." if above in GROUPS else f"The keys here are {', '.join(known)}."
     if above == "dataset" and "of" in known:
-        there += f" Of the data that it is made from, it is dataset.of.{name}."
+        listing += f" Of the data that it is made from, it is dataset.of.{name}."
     none = f"This {above} {'has' if preset else 'lists'} no settings: choose one that has it, as in {above}=… {key}=…"
     none += "." if preset else f", or add one of its class by +{key}=…."
-    hint = there if known else none if above in GROUPS else f"{above} has no keys below it."
+    hint = listing if known else none if above in GROUPS else f"{above} has no keys below it."
     remedy = f" If an experiment has set it, add ~{key}." if preset else ""
     return f"Unknown key {key}. {hint}{remedy}"
 
 
-def _unlisted(group: str, name: str, there: Sequence[str], *, preset: bool) -> str:
+def _unlisted(group: str, name: str, members: Sequence[str], *, preset: bool) -> str:
     """Return the sentence for a setting of a member that is not in its list."""
     below = (
         [f"add ~{group}.{name} if an experiment has set it"]
         if preset
-        else [f"set a key below {group}.{one}" for one in there[:1] if one != AUTO]
+        else [f"set a key below {group}.{member}" for member in members[:1] if member != AUTO]
     )
-    remedies = ", or ".join([f"choose a list with it, such as {group}=[{','.join([*there, name])}]", *below])
-    return f"Unknown key {group}.{name}. {group}=[{','.join(there)}] has no {name}: {remedies}."
+    remedies = ", or ".join([f"choose a list with it, such as {group}=[{','.join([*members, name])}]", *below])
+    return f"Unknown key {group}.{name}. {group}=[{','.join(members)}] has no {name}: {remedies}."
 
 
 def _sentence(error: ValidationError, values: dict[str, Any]) -> str:
@@ -147,12 +147,12 @@ def _place(error: ValidationError, values: dict[str, Any]) -> tuple[list[str], A
 
 def refused(key: str, message: str, value: Any) -> str:
     """Return pydantic's message about a value as a sentence about its key."""
-    said = message[0].lower() + message[1:]
+    words = message[0].lower() + message[1:]
     for subject in ("input ", "string "):
-        said = said.removeprefix(subject)
-    for theirs, ours in PLAINLY.items():
-        said = said.replace(theirs, ours)
-    return f"{key} {said}; got {shown(value)}."
+        words = words.removeprefix(subject)
+    for pydantic_words, plain_words in PLAINLY.items():
+        words = words.replace(pydantic_words, plain_words)
+    return f"{key} {words}; got {shown(value)}."
 
 
 def shown(value: Any) -> str:

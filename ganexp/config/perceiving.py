@@ -33,7 +33,7 @@ def distances(parts: Parts, planned: EvaluationPlan, device: torch.device) -> di
 
 
 def _perceptual(parts: Parts) -> Mapping[str, Perceptual]:
-    return {name: one for name, one in parts.terms.items() if isinstance(one, Perceptual) and one.distance is None}
+    return {name: term for name, term in parts.terms.items() if isinstance(term, Perceptual) and term.distance is None}
 
 
 def _distance(name: str, term: Perceptual, planned: EvaluationPlan, device: torch.device) -> Distance:

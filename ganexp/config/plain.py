@@ -56,9 +56,9 @@ def flat(values: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
             yield f"{prefix}{key}", value
 
 
-def evaluated(values: dict[str, Any], asked: dict[str, Any]) -> dict[str, Any]:
+def evaluated(values: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
     """Return a run's configuration, as plain values, changed so that it is evaluated as requested."""
-    said = {key: value for key, value in asked.items() if value is not None}
-    top = {key: said.pop(key) for key in ("device", "measure") if key in said}
-    own = values.get("evaluation")
-    return values | top | {"evaluate_every": 1, "evaluation": (own if isinstance(own, dict) else {}) | said}
+    evaluation = {key: value for key, value in changes.items() if value is not None}
+    top = {key: evaluation.pop(key) for key in ("device", "measure") if key in evaluation}
+    recorded = values.get("evaluation")
+    return values | top | {"evaluate_every": 1, "evaluation": (recorded if isinstance(recorded, dict) else {}) | evaluation}

@@ -33,7 +33,7 @@ class Plugin:
 @functools.cache
 def plugins() -> tuple[Plugin, ...]:
     """Return the installed plugins, sorted by the names of their entry points; one whose package is not found is left out."""
-    found = []
+    installed = []
     for entry in sorted(entry_points(group=GROUP), key=lambda entry: (entry.name, entry.value)):
         place = _place(entry.module)
         if place is None:
@@ -41,8 +41,8 @@ def plugins() -> tuple[Plugin, ...]:
             continue
         conf = place / "conf"
         distribution = entry.dist.name if entry.dist else entry.name
-        found.append(Plugin(entry.module, conf if conf.is_dir() else None, distribution))
-    return tuple(found)
+        installed.append(Plugin(entry.module, conf if conf.is_dir() else None, distribution))
+    return tuple(installed)
 
 
 def conf_folders() -> list[Path]:

@@ -28,7 +28,7 @@ class Checkpoint(NamedTuple):
         try:
             return cls(path, load(path))
         except CheckpointError as error:
-            earlier = [one for one in RunFolder.of_checkpoint(path).numbered if one != path]
+            earlier = [other for other in RunFolder.of_checkpoint(path).numbered if other != path]
             remedy = f": go on from an earlier one, resume={earlier[-1]}" if earlier else ""
             raise UserError(f"resume: {error}{remedy}.") from error
 
@@ -130,11 +130,11 @@ def _know_best(path: Path, state: State, values: dict[str, Any]) -> None:
     Without that file it is the checkpoint's own. It is forgotten where `keep_best`, `evaluation` or settings of a measure have
     changed: old and new values are not comparable.
     """
-    known = [state]
+    states = [state]
     with suppress(CheckpointError):
-        known.insert(0, load(RunFolder.of_checkpoint(path).best))
-    found = (one["run"].get("checkpoints") for one in known if _measured_alike(completed(one["config"]), values))
-    kept = next((one for one in found if isinstance(one, dict)), {"lowest": float("inf")})
+        states.insert(0, load(RunFolder.of_checkpoint(path).best))
+    records = (record["run"].get("checkpoints") for record in states if _measured_alike(completed(record["config"]), values))
+    kept = next((record for record in records if isinstance(record, dict)), {"lowest": float("inf")})
     if isinstance(state["run"].get("checkpoints"), dict):
         state["run"]["checkpoints"] = {"best_at": 0} | kept  # checkpoints of earlier versions lack it
 

@@ -65,14 +65,14 @@ def key(default: Any = ..., *, choices: str = "", effect: Effect = "training") -
 def files_among(features: Any) -> list[str]:
     """Return the features that are files, which may contain code."""
     return [
-        str(one) for one in (features if isinstance(features, list) else [features]) if not re.fullmatch(FEATURES, str(one))
+        name for name in map(str, features if isinstance(features, list) else [features]) if not re.fullmatch(FEATURES, name)
     ]
 
 
 def unknown_feature(features: Any) -> str:
     """Return a sentence for the first name among features that is none; empty if there is no such name."""
-    asked = [str(one) for one in (features if isinstance(features, list) else [features])]
-    unknown = next((one for one in asked if one not in FEATURE_NAMES and one not in files_among(asked)), "")
+    typed = [*map(str, features if isinstance(features, list) else [features])]
+    unknown = next((name for name in typed if name not in FEATURE_NAMES and name not in files_among(typed)), "")
     names = ", ".join(FEATURE_NAMES)
     return unknown and f"evaluation.features={unknown} is unknown: choose from {names}, or a file, as in ./{unknown}."
 

@@ -34,16 +34,16 @@ def _take_over(place: Path, generator: nn.Module, discriminator: nn.Module) -> N
     except CheckpointError as error:
         raise UserError(f"init_from: {error}.") from error
     for key, network in networks.items():
-        given, own = trained[key], dict(network.state_dict())
+        loaded, initial = trained[key], dict(network.state_dict())
         try:
-            refuse_unlike(key, own, given)
+            refuse_unlike(key, initial, loaded)
         except ValueError as error:
             raise UserError(
                 f"init_from: the networks of {path} are others ({error}): choose generator and discriminator with all settings "
                 "as that run has them, and data of the same shape and classes."
             ) from None
-        if not any(tensor.is_meta for tensor in own.values()):
-            network.load_state_dict(given)
+        if not any(tensor.is_meta for tensor in initial.values()):
+            network.load_state_dict(loaded)
 
 
 def _freeze(discriminator: nn.Module, count: int) -> None:

@@ -46,7 +46,7 @@ def target(node: Node, key: str, trust: Trust = None) -> Target:
     if trust is not None:
         refuse_foreign(key, name, name, trust)
     try:
-        found = pkgutil.resolve_name(":".join(name.rsplit(".", 1)))  # with a colon, a function wins over a module of its name
+        member = pkgutil.resolve_name(":".join(name.rsplit(".", 1)))  # with a colon, a function wins over a module of its name
     except (ImportError, AttributeError, ValueError) as error:
         reason, module = one_line(error), name.partition(".")[0]
         if isinstance(error, ModuleNotFoundError) and error.name == module:
@@ -55,9 +55,9 @@ def target(node: Node, key: str, trust: Trust = None) -> Target:
     place = outer_place(key)
     place = "dataset.dataset.…" if place.startswith("dataset.dataset.") else place
     contract = CONTRACTS.get(place) or CONTRACTS[key.partition(".")[0]]
-    if not contract.fits(found):
+    if not contract.fits(member):
         raise UserError(f"{key}._target_={name} must be {contract.said}.")
-    return found
+    return member
 
 
 def outer_place(key: str) -> str:
@@ -68,7 +68,7 @@ def outer_place(key: str) -> str:
 def refuse_foreign(key: str, name: str, module: str, trust: Sequence[str] | str) -> None:
     """Refuse a module that is neither ganexp's nor a plugin's nor one that the user has named."""
     trusted = ("ganexp", *(plugin.module for plugin in plugins()), *([trust] if isinstance(trust, str) else trust))
-    if not any(module == one or module.startswith(f"{one}.") for one in trusted):
+    if not any(module == allowed or module.startswith(f"{allowed}.") for allowed in trusted):
         top = module.partition(".")[0]
         raise UserError(
             f"{key}._target_={name} is not ganexp's, and would run code of {top}: if you know where this configuration "
@@ -77,41 +77,41 @@ def refuse_foreign(key: str, name: str, module: str, trust: Sequence[str] | str)
 
 
 def _is_a(base: type) -> Callable[[Any], bool]:
-    return lambda found: inspect.isclass(found) and issubclass(found, base)
+    return lambda member: inspect.isclass(member) and issubclass(member, base)
 
 
-def _is_map_style(found: Any) -> bool:
+def _is_map_style(member: Any) -> bool:
     """Return whether it is a torch dataset whose samples have indices."""
-    return _is_a(MapStyle)(found) and not issubclass(found, IterableDataset)
+    return _is_a(MapStyle)(member) and not issubclass(member, IterableDataset)
 
 
-def _is_made_to_be_called(found: Any) -> bool:
+def _is_made_to_be_called(member: Any) -> bool:
     """Return whether it is a class of transforms, or of whatever else maps a sample, or a torch dataset inside another."""
-    return inspect.isclass(found) and ("__call__" in dir(found) or _is_map_style(found)) and not issubclass(found, type)
+    return inspect.isclass(member) and ("__call__" in dir(member) or _is_map_style(member)) and not issubclass(member, type)
 
 
-def _is_optimizer(found: Any) -> bool:
-    if not inspect.isfunction(found):
-        return _is_a(Optimizer)(found)
+def _is_optimizer(member: Any) -> bool:
+    if not inspect.isfunction(member):
+        return _is_a(Optimizer)(member)
     try:
-        return _is_a(Optimizer)(get_type_hints(found).get("return"))
+        return _is_a(Optimizer)(get_type_hints(member).get("return"))
     except (NameError, TypeError):
         return False
 
 
-def _is_strategy(found: Any) -> bool:
+def _is_strategy(member: Any) -> bool:
     """Return whether it is a class of strategies, or can be called as `strategy(gan, reals, d_steps=1, g_steps=1)`."""
-    if not inspect.isfunction(found):
-        return _is_a(Strategy)(found)
-    parameters = list(inspect.signature(found).parameters.values())
+    if not inspect.isfunction(member):
+        return _is_a(Strategy)(member)
+    parameters = list(inspect.signature(member).parameters.values())
     leading = [p for p in parameters[:2] if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     steps = {p.name for p in parameters[2:] if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD)}
     return len(leading) == 2 and {"d_steps", "g_steps"} <= steps
 
 
-def _is_logger(found: Any) -> bool:
+def _is_logger(member: Any) -> bool:
     """Return whether it is a logger class with its own `open`, so that making a logger writes nothing."""
-    return _is_a(Logger)(found) and found.open is not Logger.open
+    return _is_a(Logger)(member) and member.open is not Logger.open
 
 
 @dataclass(frozen=True)

@@ -57,14 +57,14 @@ def checked(
     if trust is None:
         return plain
     try:
-        found = [(key, value) for key, value in leaves(plain) if not _is_among(typed, key)]
+        recorded = [(key, value) for key, value in leaves(plain) if not _is_among(typed, key)]
     except ValueError as error:
         raise UserError(f"{where}: {printable(str(error)[:LONGEST_SHOWN])} is nested too deep for a configuration.") from None
-    for key, value in found:
+    for key, value in recorded:
         risk = _risk_of(key, value)
         if risk:
-            said = printable(f"{key}={shown(value)}")
-            raise UserError(f"{where}: the recorded setting {said} could {risk}: {remedy}.")
+            setting = printable(f"{key}={shown(value)}")
+            raise UserError(f"{where}: the recorded setting {setting} could {risk}: {remedy}.")
     if not _is_among(typed, "data_root"):
         plain["data_root"] = defaults()["data_root"]
     dataset, key = plain.get("dataset"), "dataset.root"
@@ -99,4 +99,4 @@ def _risk_of(key: str, value: Any) -> str | None:
 
 
 def _is_among(typed: Collection[str], key: str) -> bool:
-    return any(key == one or key.startswith(f"{one}.") for one in typed)
+    return any(key == typed_key or key.startswith(f"{typed_key}.") for typed_key in typed)

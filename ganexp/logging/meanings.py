@@ -9,28 +9,28 @@ AXES = dict(zip(STEPS, ("iterations", "real images", "seconds"), strict=True))
 """What curves are drawn against: the key, and what a page calls it."""
 
 
-def plain(one: Scalar) -> tuple[str, str]:
+def plain(figure: Scalar) -> tuple[str, str]:
     """Return what a figure is, without how it was measured, and what was said behind that, of real data."""
-    if not one.basis:
-        return one.meaning, ""
-    meaning, _, further = one.meaning.partition(f", {one.basis}")
-    return meaning, further.removeprefix(f"; {one.note}") if one.note else further
+    if not figure.basis:
+        return figure.meaning, ""
+    meaning, _, further = figure.meaning.partition(f", {figure.basis}")
+    return meaning, further.removeprefix(f"; {figure.note}") if figure.note else further
 
 
 def sentences(figures: Sequence[tuple[str, Scalar]]) -> list[str]:
     """Return what figures mean, grouped by how they were measured: by which features, with how many samples."""
     ways: dict[tuple[str, ...], dict[str, None]] = {}
-    for key, one in figures:
-        meaning, of_real = plain(one)
-        ways.setdefault(_ways(one), {})[
-            f"{key} is the {meaning}{f' ({one.best} is best{of_real})' if one.best else of_real}"
+    for key, figure in figures:
+        meaning, of_real = plain(figure)
+        ways.setdefault(_ways(figure), {})[
+            f"{key} is the {meaning}{f' ({figure.best} is best{of_real})' if figure.best else of_real}"
         ] = None
-    common, notes = shared([one for _, one in figures]), {one.note for _, one in figures}
-    said = [f"Measured with {_joined(common, notes)}."] if common else []
-    for how, told in ways.items():
+    common, notes = shared([figure for _, figure in figures]), {figure.note for _, figure in figures}
+    lines = [f"Measured with {_joined(common, notes)}."] if common else []
+    for how, clauses in ways.items():
         own = _joined([part for part in how if part not in common], notes)
-        said.append(", ".join(told) + (f": {own}." if own else "."))
-    return said
+        lines.append(", ".join(clauses) + (f": {own}." if own else "."))
+    return lines
 
 
 def shared(figures: Sequence[Scalar]) -> list[str]:

@@ -20,8 +20,8 @@ GROUP = "ganexp.commands"
 
 def places() -> dict[str, str]:
     """Return the package of each command, by its name: ganexp's own first, which no installed package replaces."""
-    own = {module.name: f"{__name__}.{module.name}" for module in pkgutil.iter_modules(__path__)}
-    return own | {entry.name: entry.module for entry in entry_points(group=GROUP) if entry.name not in own}
+    packages = {module.name: f"{__name__}.{module.name}" for module in pkgutil.iter_modules(__path__)}
+    return packages | {entry.name: entry.module for entry in entry_points(group=GROUP) if entry.name not in packages}
 
 
 def package(name: str) -> ModuleType:

@@ -31,23 +31,23 @@ class Group:
         return f"{len(self.runs)} {'seeds' if len(seeds) == len(self.runs) else 'runs'}"
 
 
-def measures(found: Sequence[RecordedRun]) -> dict[str, Scalar]:
+def measures(runs: Sequence[RecordedRun]) -> dict[str, Scalar]:
     """Return what all runs measure, by key."""
-    return {key: measure for run in found for key, measure in run.measures.items()}
+    return {key: measure for run in runs for key, measure in run.measures.items()}
 
 
-def differing(found: Sequence[RecordedRun]) -> list[str]:
+def differing(runs: Sequence[RecordedRun]) -> list[str]:
     """Return the keys, dotted, whose values are not the same in all runs that have a configuration."""
-    configs = [settings(run) for run in found if run.config]
+    configs = [settings(run) for run in runs if run.config]
     return [key for key in dict.fromkeys(key for config in configs for key in config) if _classes([key], configs) > 1]
 
 
-def telling(found: Sequence[RecordedRun]) -> list[str]:
+def telling(runs: Sequence[RecordedRun]) -> list[str]:
     """Return the fewest differing keys, without the seed, that distinguish as many runs as all of them do; `SUBJECT` first."""
-    configs = [settings(run) for run in found if run.config]
-    options = {key for run in found for key, value in run.config.items() if isinstance(value, dict)}
+    configs = [settings(run) for run in runs if run.config]
+    options = {key for run in runs for key, value in run.config.items() if isinstance(value, dict)}
     chosen: list[str] = []
-    candidates = [key for key in differing(found) if key != "seed"]
+    candidates = [key for key in differing(runs) if key != "seed"]
     for key in sorted(
         candidates, key=lambda key: (is_target(key), [*SUBJECT, key].index(key), key not in options, key.count("."))
     ):
@@ -55,23 +55,23 @@ def telling(found: Sequence[RecordedRun]) -> list[str]:
             chosen.append(key)
     needed = list(chosen)
     for key in reversed(chosen):  # a later key may have made an earlier one superfluous
-        without = [other for other in needed if other != key]
+        without = [name for name in needed if name != key]
         if _classes(without, configs) == _classes(needed, configs):
             needed = without
     return needed
 
 
-def grouped(found: Sequence[RecordedRun]) -> list[Group]:
+def grouped(runs: Sequence[RecordedRun]) -> list[Group]:
     """Group the runs that differ only in the seed; a run without a configuration is a group of its own."""
-    keys = telling(found)
+    keys = telling(runs)
     short = [key.rpartition(".")[2] for key in keys]
     names = [key if short.count(last) > 1 or is_target(key) else last for key, last in zip(keys, short, strict=True)]
     groups: dict[str, Group] = {}
-    for run in found:
+    for run in runs:
         values = settings(run)
         same = json.dumps([values.get(key) for key in keys]) if run.config else f"in {run.folder}"
-        said = ", ".join(f"{name}={shown(values.get(key))}" for name, key in zip(names, keys, strict=True))
-        groups.setdefault(same, Group((said or "all runs") if run.config else run.folder.name, [])).runs.append(run)
+        name_values = ", ".join(f"{name}={shown(values.get(key))}" for name, key in zip(names, keys, strict=True))
+        groups.setdefault(same, Group((name_values or "all runs") if run.config else run.folder.name, [])).runs.append(run)
     return list(groups.values())
 
 
@@ -86,22 +86,22 @@ def shown(value: object, most: int = 120) -> str:
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
-def folder_names(found: Sequence[RecordedRun]) -> list[str]:
+def folder_names(runs: Sequence[RecordedRun]) -> list[str]:
     """Return a name for each run: its folder's, with as many parent folders as are needed to tell it from the others."""
-    paths = [run.folder.parts for run in found]
+    paths = [run.folder.parts for run in runs]
     names = []
     for path in paths:
         others = [other for other in paths if other != path]
-        told = (n for n in range(1, len(path)) if all(other[-n:] != path[-n:] for other in others))
-        names.append(str(Path(*path[-next(told, len(path)) :])))
+        lengths = (n for n in range(1, len(path)) if all(other[-n:] != path[-n:] for other in others))
+        names.append(str(Path(*path[-next(lengths, len(path)) :])))
     return names
 
 
-def captions(found: Sequence[RecordedRun], groups: Sequence[Group]) -> list[str]:
+def captions(runs: Sequence[RecordedRun], groups: Sequence[Group]) -> list[str]:
     """Return a short name for each run: its group's and its seed; all folders' names where these do not tell runs apart."""
     named = {id(run): group.name for group in groups for run in group.runs}
-    short = [f"{named[id(run)]}, seed {run.config.get('seed')}" for run in found]
-    return short if 1 < len(set(short)) == len(found) else folder_names(found)
+    short = [f"{named[id(run)]}, seed {run.config.get('seed')}" for run in runs]
+    return short if 1 < len(set(short)) == len(runs) else folder_names(runs)
 
 
 def is_target(key: str) -> bool:

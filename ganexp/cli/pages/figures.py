@@ -17,4 +17,4 @@ def bars(axes: Axes, ratios: Mapping[str, Interval], label: str, colors: str | S
 
 def reaches(intervals: Collection[Interval]) -> list[list[float]]:
     """Return how far intervals reach below and above their middles, in matplotlib's form for error bars."""
-    return [[one.middle - one.low for one in intervals], [one.high - one.middle for one in intervals]]
+    return [[each.middle - each.low for each in intervals], [each.high - each.middle for each in intervals]]

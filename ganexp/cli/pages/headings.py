@@ -19,50 +19,50 @@ NAMED = ("dataset", "loss", "strategy")
 """The groups whose choices name a page."""
 
 
-def heading(found: Sequence[RecordedRun], otherwise: str) -> str:
+def heading(runs: Sequence[RecordedRun], otherwise: str) -> str:
     """Return a short title: what all runs have of data, loss and strategy, and how many runs there are, if several."""
-    same = shared(found)
+    same = shared(runs)
     named = ", ".join(shown(same[group], 40) for group in NAMED if group in same) or otherwise
-    return f"{len(found)} runs: {named}" if len(found) > 1 else named
+    return f"{len(runs)} runs: {named}" if len(runs) > 1 else named
 
 
-def shared(found: Sequence[RecordedRun]) -> dict[str, Any]:
+def shared(runs: Sequence[RecordedRun]) -> dict[str, Any]:
     """Return the settings that all runs with a configuration have in common, by dotted key."""
-    first, *others = [settings(run) for run in found if run.config] or [{}]
+    first, *others = [settings(run) for run in runs if run.config] or [{}]
     return {key: value for key, value in first.items() if all(key in other and other[key] == value for other in others)}
 
 
-def listed(found: Sequence[RecordedRun]) -> dict[str, str]:
+def listed(runs: Sequence[RecordedRun]) -> dict[str, str]:
     """Return the choices that all runs share, each with the settings that were changed, and the keys that were changed."""
-    same, told = shared(found), {}
+    same, entries = shared(runs), {}
     for group in GROUPS:
         name = same.get(group)
         if isinstance(name, str) and name not in ("none", "[]") and effect_of(group) != "records":
-            told[group] = " ".join([shown(name), *_changed(group, name, same)])
-    usual, lengths = dict(flat(defaults())), {run.config.get("iterations") for run in found if run.config}
+            entries[group] = " ".join([shown(name), *_changed(group, name, same)])
+    usual, lengths = dict(flat(defaults())), {run.config.get("iterations") for run in runs if run.config}
     if len(lengths) == 1:
         same["iterations"] = lengths.pop()
     for key, value in same.items():
         if key.partition(".")[0] not in GROUPS and (key in ALWAYS or value != usual.get(key)):
-            told[key] = shown(value)
-    return told
+            entries[key] = shown(value)
+    return entries
 
 
-def section(found: Sequence[RecordedRun]) -> str:
+def section(runs: Sequence[RecordedRun]) -> str:
     """Return the list as HTML, with the folder of a lone run; empty if nothing is known of any run."""
-    told = listed(found) if any(run.config for run in found) else {}
-    lines = "".join(f"<div><dt>{escape(key)}</dt><dd>{escape(value)}</dd></div>" for key, value in told.items())
-    where = f'<p class="note">{escape(found[0].folder.name)}</p>' if len(found) == 1 else ""
+    entries = listed(runs) if any(run.config for run in runs) else {}
+    lines = "".join(f"<div><dt>{escape(key)}</dt><dd>{escape(value)}</dd></div>" for key, value in entries.items())
+    where = f'<p class="note">{escape(runs[0].folder.name)}</p>' if len(runs) == 1 else ""
     return f'{where}<dl class="settings">{lines}</dl>' if lines else where
 
 
 def _changed(group: str, names: str, same: dict[str, Any]) -> list[str]:
     """Return the settings of a group's members that are not as in their YAML; all of them if it is not found."""
     own = {key.removeprefix(f"{group}."): value for key, value in same.items() if key.startswith(f"{group}.")}
-    found = [option(group, name, [conf_folder(), *conf_folders()]) for name in names.strip("[]").split(",")]
-    usual = {key: value for one in found if one for key, value in one.settings.items()}
-    told = {key: value for key, value in own.items() if not is_target(key) and (key in usual or None in found)}
-    return [f"{key}={shown(value)}" for key, value in told.items() if not _is_written(value, usual.get(key, ""))]
+    entries = [option(group, name, [conf_folder(), *conf_folders()]) for name in names.strip("[]").split(",")]
+    usual = {key: value for entry in entries if entry for key, value in entry.settings.items()}
+    changed = {key: value for key, value in own.items() if not is_target(key) and (key in usual or None in entries)}
+    return [f"{key}={shown(value)}" for key, value in changed.items() if not _is_written(value, usual.get(key, ""))]
 
 
 def _is_written(value: Any, text: str) -> bool:

@@ -12,17 +12,17 @@ WIDTH, HEIGHT, MARGIN = 200, 16, 5
 """Dimensions of a drawn interval, in pixels."""
 
 
-def rankings(found: Sequence[RecordedRun], metric: str, direction: str) -> tuple[list[Ranking], str]:
+def rankings(runs: Sequence[RecordedRun], metric: str, direction: str) -> tuple[list[Ranking], str]:
     """Return rankings by a key of the rows, and which values are best; runs that differ only in the seed form one group."""
-    combinations = {id(run): group.name for group in comparing.grouped(found) for run in group.runs}
-    names = comparing.folder_names(found)
-    return outcomes.rankings(found, names, [combinations[id(run)] for run in found], metric, direction)
+    combinations = {id(run): group.name for group in comparing.grouped(runs) for run in group.runs}
+    names = comparing.folder_names(runs)
+    return outcomes.rankings(runs, names, [combinations[id(run)] for run in runs], metric, direction)
 
 
-def section(found: Sequence[Ranking], best: str, metric: str) -> str:
+def section(rankings: Sequence[Ranking], best: str, metric: str) -> str:
     """Return the rankings, each as a table below a line on how its figures were measured, and the notes on all."""
     parts = [f"<h2>Ranked by {escape(metric)}, {best} first</h2>"]
-    for ranking in found:
+    for ranking in rankings:
         if not any(place.values for place in ranking.places):
             parts.append(f"<p>Nothing to rank: no finished run has a finite {escape(metric)} in its last row.</p>")
             continue
@@ -30,14 +30,14 @@ def section(found: Sequence[Ranking], best: str, metric: str) -> str:
         values = [value for place in ranking.places for value in place.values.values()]
         lines = (_line(place, (min(values), max(values))) for place in ranking.places)  # intervals lie between them
         parts.append(html.table(("", "combination", "seeds", f"{metric} [95 %]", "p", ""), lines, "ranking"))
-    return "".join([*parts, *(f'<p class="note">{escape(note)}</p>' for note in notes(found))])
+    return "".join([*parts, *(f'<p class="note">{escape(note)}</p>' for note in notes(rankings))])
 
 
 def _line(place: Place, span: tuple[float, float]) -> str:
     cells = [MARKS.get(place.standing, ""), place.combination, place.seeds, place.figure, place.verdict]
     kinds = ("", "name", "number", "number", "number")
-    said = "".join(html.cell(escape(cell), kind) for kind, cell in zip(kinds, cells, strict=True))
-    return f'<tr class="{place.standing.replace(" ", "-")}">{said}<td>{_drawn(place, span)}</td></tr>'
+    html_cells = "".join(html.cell(escape(cell), kind) for kind, cell in zip(kinds, cells, strict=True))
+    return f'<tr class="{place.standing.replace(" ", "-")}">{html_cells}<td>{_drawn(place, span)}</td></tr>'
 
 
 def _drawn(place: Place, span: tuple[float, float]) -> str:

@@ -111,7 +111,7 @@ class Search(Sweeper):
 
     def study(self, metric: str) -> optuna.Study:
         """Open the study, a new one or that of an earlier search."""
-        asked: list[tuple[str, str]] = [(self._direction, metric)]
+        objective: list[tuple[str, str]] = [(self._direction, metric)]
         with _storage_errors(Exception):  # a database may hold anything
             self._database = _opened(self._storage) if self._storage else None
             study = optuna.create_study(
@@ -122,16 +122,15 @@ class Search(Sweeper):
                 load_if_exists=True,
             )
             _, directions, names = study.trials, study.directions, study.metric_names
-            before = [
-                (one.name.lower(), name) for one, name in zip(directions, names or [metric] * len(directions), strict=True)
-            ]
-            if before == asked and names is None:
+            metrics = names or [metric] * len(directions)
+            before = [(direction.name.lower(), name) for direction, name in zip(directions, metrics, strict=True)]
+            if before == objective and names is None:
                 study.set_metric_names([metric])
             fail_stale_trials(study)
-        if before != asked:
-            was = " and ".join(map(" ".join, before))
+        if before != objective:
+            earlier = " and ".join(map(" ".join, before))
             raise UserError(
-                f"hydra.sweeper.study_name={self._name} was begun to {was}, not to {self._direction} {metric}: ask for the "
+                f"hydra.sweeper.study_name={self._name} was begun to {earlier}, not to {self._direction} {metric}: ask for the "
                 "same again, or give the new search a name of its own."
             )
         return study
@@ -156,8 +155,8 @@ class Search(Sweeper):
                             beat.start()
                             beating.callback(beat.join)
                         waited = trial.number in waiting
-                        own = {key: _suggested(trial, key, distribution, waited) for key, distribution in space.items()}
-                    jobs.append([f"{key}={value}" for key, value in {**own, **fixed}.items()])
+                        suggested = {key: _suggested(trial, key, distribution, waited) for key, distribution in space.items()}
+                    jobs.append([f"{key}={value}" for key, value in {**suggested, **fixed}.items()])
                 returned = self._launcher.launch(jobs, initial_job_idx=begun)
             finally:  # a stopped search leaves no trial that seems to be running
                 values = [one.return_value if one.status is JobStatus.COMPLETED else None for one in returned]
@@ -258,9 +257,9 @@ def space_of(overrides: Sequence[Override]) -> tuple[dict[str, BaseDistribution]
     Raises:
         ValueError: An interval is empty, a list has no values, or what is no interval should have a logarithmic scale.
     """
-    last = {one.get_key_element(): one for one in overrides}
-    space = {key: _distribution(one) for key, one in last.items() if one.is_sweep_override()}
-    return space, {key: one.get_value_element_as_str() for key, one in last.items() if key not in space}
+    last = {override.get_key_element(): override for override in overrides}
+    space = {key: _distribution(override) for key, override in last.items() if override.is_sweep_override()}
+    return space, {key: override.get_value_element_as_str() for key, override in last.items() if key not in space}
 
 
 def _distribution(override: Override) -> BaseDistribution:
@@ -279,6 +278,6 @@ def _distribution(override: Override) -> BaseDistribution:
         raise ValueError(f"{key} is logarithmic, which only an interval can be: say tag(log, interval(…))")
     choices: list[Any] = list(override.sweep_iterator(transformer=Transformer.encode))
     if choices and isinstance(sweep, RangeSweep):
-        kind: Any = IntDistribution if all(isinstance(one, int) for one in choices) else FloatDistribution
+        kind: Any = IntDistribution if all(isinstance(choice, int) for choice in choices) else FloatDistribution
         return kind(min(choices), max(choices), step=abs(sweep.step))
     return CategoricalDistribution(choices)

@@ -83,10 +83,10 @@ def _emptiest(count: int, folder: Path, share: int) -> tuple[int, list[FileLock]
     """Return the GPU with the most free parts, and the locks of `share` of them; no locks if fewer are free."""
     free = [[lock for part in range(PARTS) if _taken(lock := FileLock(folder / f"gpu{n}_{part}.lock"))] for n in range(count)]
     index = max(range(count), key=lambda n: len(free[n]))
-    own = free[index][:share] if len(free[index]) >= share else []
-    for lock in (one for locks in free for one in locks if not any(one is kept for kept in own)):
+    reserved = free[index][:share] if len(free[index]) >= share else []
+    for lock in (lock for locks in free for lock in locks if not any(lock is kept for kept in reserved)):
         lock.release()
-    return index, own
+    return index, reserved
 
 
 def _taken(lock: FileLock) -> bool:

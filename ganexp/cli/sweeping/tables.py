@@ -54,15 +54,15 @@ class Results:
     def combinations(self) -> list[str]:
         """The name of each job's combination, all settings that differ except the seed: short, unless two would share it."""
         each = [{key: value for key, value in self.settings(run).items() if key != "seed"} for run in self.jobs.values()]
-        full = [[f"{key}={value}" for key, value in one.items()] for one in each]
-        short = [self.sweep.label(one) for one in full]
-        unlike = len(set(short)) == len({tuple(one) for one in full})
+        full = [[f"{key}={value}" for key, value in settings.items()] for settings in each]
+        short = [self.sweep.label(settings) for settings in full]
+        unlike = len(set(short)) == len({tuple(settings) for settings in full})
         return [name or "all jobs" for name in (short if unlike else map(" ".join, full))]
 
     def table(self) -> str:
         """Return a line per job with its settings, state, last figures and time, then what the figures are, and the errors."""
-        found = list(self.jobs.values())
-        evaluated = [key for run in found for key in run.last if key.startswith("eval/") or key == self.sweep.metric]
+        runs_of_jobs = list(self.jobs.values())
+        evaluated = [key for run in runs_of_jobs for key in run.last if key.startswith("eval/") or key == self.sweep.metric]
         shown = list(dict.fromkeys(["loss/d", "loss/g", *evaluated]))
         lines = [["job", *self.sweep.differing, "state", *shown, "time"]]
         for number, run in self.jobs.items():
@@ -71,12 +71,12 @@ class Results:
             figures = [f"{last[key]:.4g}" if key in last else "" for key in shown]
             lines.append([str(number), *differing, run.state, *figures, "" if wall_s is None else f"{wall_s:.0f} s"])
         text = _aligned(lines)
-        measured = dict.fromkeys((key, run.measures[key]) for key in shown for run in found if key in run.measures)
+        measured = dict.fromkeys((key, run.measures[key]) for key in shown for run in runs_of_jobs if key in run.measures)
         text += sentences([(key, measure) for key, measure in measured if measure.basis])
         from ganexp.compare.outcomes import of_one_algorithm  # imports scipy
 
-        text += of_one_algorithm(found)
-        for error in dict.fromkeys(run.error for run in found if run.error):
+        text += of_one_algorithm(runs_of_jobs)
+        for error in dict.fromkeys(run.error for run in runs_of_jobs if run.error):
             which = {number: run for number, run in self.jobs.items() if run.error == error}
             state = next(iter(which.values())).state
             text.append(f"{', '.join(map(str, which))} {printable(state)}: {printable(error)}")
@@ -136,32 +136,32 @@ class Results:
             return {}
         for ranking in found:
             for number, place in enumerate(ranking.places, 1):
-                said: dict[str, Any] = {
+                of_place: dict[str, Any] = {
                     "key": metric,
                     "combination": place.combination,
                     "basis": ranking.basis if place.values else "",
                 }
                 if place.values:
-                    said |= {"place": number, "mean": place.mean}
+                    of_place |= {"place": number, "mean": place.mean}
                 if place.interval:
-                    said |= {"low": place.interval.low, "high": place.interval.high}
-                said |= {
+                    of_place |= {"low": place.interval.low, "high": place.interval.high}
+                of_place |= {
                     "standing": place.standing,
                     "p": place.p,
                     "seeds": len(place.values),
                     "without_figure": len(place.lost),
                 }
-                named = {f"ranking/{key}": value for key, value in said.items()}
+                named = {f"ranking/{key}": value for key, value in of_place.items()}
                 columns |= {int(run.run.removeprefix("job ")): named for run in place.runs}
         return columns
 
 
-def as_text(found: Sequence["Ranking"], best: str, metric: str, width: int) -> str:
+def as_text(rankings: Sequence["Ranking"], best: str, metric: str, width: int) -> str:
     """Return rankings as text, with notes that are wrapped at a width."""
     from ganexp.compare.ranking import MARKS, notes
 
     paragraphs = []
-    for ranking in found:
+    for ranking in rankings:
         if not any(place.values for place in ranking.places):
             paragraphs.append(f"Nothing to rank: no finished job has a finite {metric} in its last row.")
             continue
@@ -172,7 +172,7 @@ def as_text(found: Sequence["Ranking"], best: str, metric: str, width: int) -> s
         ]
         of = f"; {ranking.basis}" if ranking.basis else ""
         paragraphs.append("\n".join([f"Ranked by {metric}, {best} first{of}", *_aligned([header, *lines])]))
-    return "\n\n".join([*paragraphs, "\n".join(textwrap.fill(printable(note), width) for note in notes(found))])
+    return "\n\n".join([*paragraphs, "\n".join(textwrap.fill(printable(note), width) for note in notes(rankings))])
 
 
 def _aligned(lines: Sequence[Sequence[str]]) -> list[str]:
@@ -184,4 +184,4 @@ def _aligned(lines: Sequence[Sequence[str]]) -> list[str]:
 
 def _shortened(text: str) -> str:
     """Shorten the many decimals of numbers that a search has drawn."""
-    return re.sub(r"-?\d+\.\d{5,}(e[+-]?\d+)?", lambda found: f"{float(found[0]):.4g}", text)
+    return re.sub(r"-?\d+\.\d{5,}(e[+-]?\d+)?", lambda match: f"{float(match[0]):.4g}", text)

@@ -30,8 +30,8 @@ def averaged(width: float, options: argparse.Namespace) -> Path:
     """Write the average of a given width as a checkpoint of the generator alone, and return its path."""
     paths, iteration, place = average_of(options, width)
     last, network = checkpoint.load(paths[-1]), load(paths[-1], trust=options.trust).network
-    snapshots = [one for path in paths for one in _snapshots(path, network)]
-    _, off = shares_of([(one.iteration, one.gamma) for one in snapshots], iteration, width)
+    snapshots = [snapshot for path in paths for snapshot in _snapshots(path, network)]
+    _, off = shares_of([(snapshot.iteration, snapshot.gamma) for snapshot in snapshots], iteration, width)
     buffers = last["run"]["step"]["average"]["generator"]  # from the last iteration, as in the run's own average
     weights = buffers | post_hoc(snapshots, iteration, width)
     settings = {**last["config"], "average": {**last["config"]["average"], "width": width, "beside": []}}
@@ -55,13 +55,13 @@ def _snapshots(path: Path, network: nn.Module) -> Iterator[Snapshot]:
         raise CheckpointError(f"{path} was written at iteration {iteration}: rename it to iteration_{iteration:09d}.pt")
     average = PowerAverage(network, **{**choice.settings, "of": "generator"})
     step = state["run"].get("step")
-    given: Any = step.get("average") if isinstance(step, dict) else None
-    if isinstance(given, dict):
-        given = {key: value for key, value in given.items() if key != "discriminator"}
+    stored: Any = step.get("average") if isinstance(step, dict) else None
+    if isinstance(stored, dict):
+        stored = {key: value for key, value in stored.items() if key != "discriminator"}
     try:
-        refuse_unlike("average", average.state_dict(), given)
+        refuse_unlike("average", average.state_dict(), stored)
     except ValueError as error:
         raise CheckpointError(f"{path} does not fit its own configuration ({error})") from None
-    average.load_state_dict(given)
-    for one in (average, *average.beside.values()):
-        yield Snapshot(iteration, one.gamma, dict(one.generator.named_parameters()))
+    average.load_state_dict(stored)
+    for kept in (average, *average.beside.values()):
+        yield Snapshot(iteration, kept.gamma, dict(kept.generator.named_parameters()))

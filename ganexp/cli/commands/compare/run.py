@@ -71,11 +71,11 @@ def compare(strategies: Sequence[str], loss: str, overrides: Sequence[str], turn
             tqdm.write(f"Without {name}: {refusal}")
             continue
         gan = gan or trainers[BASELINE].gan
-        own = {name: Contender.of(trainer) for name, trainer in trainers.items()}
-        counted = {name: cost(contender, gan.prior.device) for name, contender in own.items()}
-        wasteful = len({one.gflop for one in counted.values()}) > 1  # else there are no redundant gradients
-        for one in own if wasteful else [name]:
-            contenders[one], costs[one] = own[one], counted[one]
+        pair = {name: Contender.of(trainer) for name, trainer in trainers.items()}
+        counted = {name: cost(contender, gan.prior.device) for name, contender in pair.items()}
+        wasteful = len({each.gflop for each in counted.values()}) > 1  # else there are no redundant gradients
+        for row_name in pair if wasteful else [name]:
+            contenders[row_name], costs[row_name] = pair[row_name], counted[row_name]
     assert gan is not None
     if loss == "nonsaturating" and _is_plain(gan):
         for how, loop in {REDUNDANT: plain_loops.textbook, "": plain_loops.lean}.items():
@@ -84,9 +84,10 @@ def compare(strategies: Sequence[str], loss: str, overrides: Sequence[str], turn
             of_plain = cost(plain, gan.prior.device)
             if of_plain.gflop == costs[f"detach{how}"].gflop:  # not with d_steps=2
                 contenders[f"plain loop{how}"], costs[f"plain loop{how}"] = plain, of_plain
-    found = measured(contenders, costs, turns=turns, iterations=iterations, device=gan.prior.device)
+    results = measured(contenders, costs, turns=turns, iterations=iterations, device=gan.prior.device)
     device = gan.prior.device.type
-    return [row(name, one, found[BASELINE], loss, gan.batch_size) | {"device": device} for name, one in found.items()]
+    baseline, size = results[BASELINE], gan.batch_size
+    return [row(name, result, baseline, loss, size) | {"device": device} for name, result in results.items()]
 
 
 def _is_plain(gan: GAN) -> bool:
@@ -95,20 +96,20 @@ def _is_plain(gan: GAN) -> bool:
     return without and gan.pack == 1 and not gan.prior.classes
 
 
-def row(name: str, one: Measured, baseline: Measured, loss: str, batch_size: int) -> Row:
+def row(name: str, measurement: Measured, baseline: Measured, loss: str, batch_size: int) -> Row:
     """Summarise the measurements of one contender."""
-    ratio = one.over(baseline)
+    ratio = measurement.over(baseline)
     return {
         "loss": loss,
         "strategy": name,
         "ratio": round(ratio.middle, 4),
         "ratio_low": round(ratio.low, 4),
         "ratio_high": round(ratio.high, 4),
-        "iteration_ms": round(one.median_ms, 3),
-        **{f"{phase}_ms": _phase_ms(one, phase) for phase in ("data", "d", "g")},
-        "gflop": round(one.gflop, 3),
-        "peak_mib": round(one.peak_mib, 2),
-        "images_per_s": round(1000 * batch_size / one.median_ms, 1),
+        "iteration_ms": round(measurement.median_ms, 3),
+        **{f"{phase}_ms": _phase_ms(measurement, phase) for phase in ("data", "d", "g")},
+        "gflop": round(measurement.gflop, 3),
+        "peak_mib": round(measurement.peak_mib, 2),
+        "images_per_s": round(1000 * batch_size / measurement.median_ms, 1),
     }
 
 
@@ -152,6 +153,7 @@ def plot(rows: Sequence[Row]) -> Figure:
     return figure
 
 
-def _phase_ms(one: Measured, phase: str) -> float | str:
+def _phase_ms(measurement: Measured, phase: str) -> float | str:
     """Return the median over turns, or nothing where no phase was timed, as in plain loops."""
-    return round(statistics.median(phases.get(phase, 0.0) for phases in one.phases_ms), 3) if one.phases_ms[0] else ""
+    turns = measurement.phases_ms
+    return round(statistics.median(phases.get(phase, 0.0) for phases in turns), 3) if turns[0] else ""

@@ -31,17 +31,17 @@ OF_THE_MACHINE = {
 }
 
 
-def run(given: argparse.Namespace) -> None:
+def run(options: argparse.Namespace) -> None:
     """Save the workspace, or print it."""
-    made = workspace(given.entity, given.project, given.name, given.sweeps, given.config_dir)
-    if given.print:
-        print(json.dumps(spec(made), indent=2))
+    view = workspace(options.entity, options.project, options.name, options.sweeps, options.config_dir)
+    if options.print:
+        print(json.dumps(spec(view), indent=2))
         return
     try:
-        made.save()
+        view.save()
     except Exception as error:
         sys.exit(f"Error: W&B did not save the workspace ({error}); check --entity, --project and `wandb login`.")
-    print(made.url)
+    print(view.url)
 
 
 def workspace(

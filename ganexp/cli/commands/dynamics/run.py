@@ -53,19 +53,19 @@ def run(options: argparse.Namespace) -> Path:
     run = reading.read(folder.path)
     output: Path = options.output or options.run / "dynamics.html"
     choices = _choices(options.rules)
-    seen = [Moment(int(row["progress/iteration"]), row) for row in run.rows if has_spectrum(row)]
+    moments = [Moment(int(row["progress/iteration"]), row) for row in run.rows if has_spectrum(row)]
     path: dict[str, Any] = {}
-    if options.path or (len(seen) < 2 and (folder.numbered or not seen)):
-        looked, angles = _of_checkpoints(folder, options)
-        path = _path(angles, looked) if angles else {}
-        seen = seen if len(seen) > len(looked) else looked
-    largest = max((abs(one) for one in seen[-1].eigenvalues), default=0)
+    if options.path or (len(moments) < 2 and (folder.numbered or not moments)):
+        of_checkpoints, angles = _of_checkpoints(folder, options)
+        path = _path(angles, of_checkpoints) if angles else {}
+        moments = moments if len(moments) > len(of_checkpoints) else of_checkpoints
+    largest = max((abs(eigenvalue) for eigenvalue in moments[-1].eigenvalues), default=0)
     if not largest:
-        at = f"at iteration {seen[-1].iteration}"
+        at = f"at iteration {moments[-1].iteration}"
         raise UserError(f"{folder.path} has no nonzero eigenvalue {at}, so rules cannot be compared: name another run.")
     rate = options.rate or 1 / largest
-    rules = _rules(choices, seen[-1].eigenvalues, rate)
-    write_text(output, page(run, seen, path, rules, rate))
+    rules = _rules(choices, moments[-1].eigenvalues, rate)
+    write_text(output, page(run, moments, path, rules, rate))
     print(f"Written to {output}")
     return output
 
@@ -73,7 +73,7 @@ def run(options: argparse.Namespace) -> Path:
 def _of_checkpoints(folder: RunFolder, options: argparse.Namespace) -> tuple[list[Moment], list[float | None]]:
     """Analyse the game at every checkpoint that a run has kept, and along the line from the first to the last."""
     files = folder.numbered
-    seen, weights, trainer = [], [], None
+    moments, weights, trainer = [], [], None
     for file in tqdm(files, "checkpoints", disable=None):
         config = checkpoint.load(file)["config"]
         if not config:
@@ -85,19 +85,19 @@ def _of_checkpoints(folder: RunFolder, options: argparse.Namespace) -> tuple[lis
         x = x.split(len(z))[0]
         try:
             with still(trainer.gan, x, z) as field:
-                seen.append(Moment(trainer.iteration, figures(spectrum(field))))
+                moments.append(Moment(trainer.iteration, figures(spectrum(field))))
         except ValueError as error:
             raise UserError(f"{file} has no spectrum: {error}.") from error
-        weights.append([one.detach().clone() for one in (*trainer.gan.d_parameters, *trainer.gan.g_parameters)])
+        weights.append([parameter.detach().clone() for parameter in (*trainer.gan.d_parameters, *trainer.gan.g_parameters)])
     if trainer is None or len(weights) < 2:
-        return seen, []
+        return moments, []
     gan = trainer.gan
 
     def v() -> Sequence[Any]:
         with still(gan, x, z) as field:
             return field.vector
 
-    return seen, path_angle(gan, weights[0], weights[-1], PLACES, v)  # type: ignore[arg-type]
+    return moments, path_angle(gan, weights[0], weights[-1], PLACES, v)  # type: ignore[arg-type]
 
 
 def _choices(names: Sequence[str]) -> dict[str, Choice]:
@@ -108,46 +108,47 @@ def _choices(names: Sequence[str]) -> dict[str, Choice]:
 
 def _rules(choices: Mapping[str, Choice], eigenvalues: Sequence[complex], rate: float) -> dict[str, list[float | None]]:
     """Return by what factor each rule multiplies the distance per iteration, by eigenvalue; None if a rule does not apply."""
-    upper = [one for one in eigenvalues if one.imag >= 0]
-    found: dict[str, list[float | None]] = {}
+    upper = [eigenvalue for eigenvalue in eigenvalues if eigenvalue.imag >= 0]
+    rules: dict[str, list[float | None]] = {}
     for name, choice in tqdm(choices.items(), "rules", disable=None):
         factors: list[float | None] = []
-        for one in upper:
+        for eigenvalue in upper:
             try:
-                factors.append(contraction(plain_strategy_of(choice), [one], rate))
+                factors.append(contraction(plain_strategy_of(choice), [eigenvalue], rate))
             except (ValueError, ArithmeticError, RuntimeError):
                 factors.append(None)
         if any(factor is not None for factor in factors):
-            found[name] = factors
-    return found
+            rules[name] = factors
+    return rules
 
 
 def page(
     run: RecordedRun,
-    seen: Sequence[Moment],
+    moments: Sequence[Moment],
     path: Mapping[str, Any],
     rules: Mapping[str, Sequence[float | None]],
     rate: float,
 ) -> str:
     """Return the page."""
     title = headings.heading([run], run.folder.name)
-    charts: dict[str, Mapping[str, Any]] = {"plane": _plane(seen), "losses": _losses(run.rows, seen), "ends": _ends(seen)}
+    losses = _losses(run.rows, moments)
+    charts: dict[str, Mapping[str, Any]] = {"plane": _plane(moments), "losses": losses, "ends": _ends(moments)}
     if path:
         charts["path"] = path
-    upper = [one for one in seen[-1].eigenvalues if one.imag >= 0]
+    upper = [eigenvalue for eigenvalue in moments[-1].eigenvalues if eigenvalue.imag >= 0]
     alike: dict[tuple[str, ...], list[str]] = {}
     for name, factors in rules.items():
         alike.setdefault(tuple(map(_factor, factors)), []).append(name)
     lines = (
         f"<tr>{html.cell(escape(', '.join(names)))}{''.join(map(html.cell, factors))}</tr>" for factors, names in alike.items()
     )
-    table = html.table(["rule", *(f"λ = {_written(one)}" for one in upper)], lines)
+    table = html.table(["rule", *(f"λ = {_written(eigenvalue)}" for eigenvalue in upper)], lines)
     places = "".join(f'<div class="chart" id="{name}"></div>' for name in charts)
     body = [
         f"<h1>{escape(title)}: dynamics</h1>",
         headings.section([run]),
         f'<p class="note">{EXPLAINED}</p><div class="charts">{places}</div>',
-        f"<h2>Update rules at iteration {seen[-1].iteration:,}, with plain descent at a rate of {rate:.3g}</h2>",
+        f"<h2>Update rules at iteration {moments[-1].iteration:,}, with plain descent at a rate of {rate:.3g}</h2>",
         f'<p class="note">{RULES}</p>{table}',
         f"<script>{get_plotlyjs()}</script>",
         f"<script>const charts = {html.for_script(charts)};\n{SCRIPT}</script>",
@@ -185,44 +186,46 @@ def _layout(title: str, x: str, y: str, **further: Any) -> dict[str, Any]:
     }
 
 
-def _plane(seen: Sequence[Moment]) -> dict[str, Any]:
+def _plane(moments: Sequence[Moment]) -> dict[str, Any]:
     """Return a chart of eigenvalues in the complex plane, with a frame for each analysed iteration; the axes stay the same."""
-    real = [one.real for moment in seen for one in moment.eigenvalues]
-    imag = [abs(one.imag) for moment in seen for one in moment.eigenvalues]
+    real = [eigenvalue.real for moment in moments for eigenvalue in moment.eigenvalues]
+    imag = [abs(eigenvalue.imag) for moment in moments for eigenvalue in moment.eigenvalues]
     room = 0.08 * max(max(real) - min(0, min(real)), 2 * max(imag), 1e-12)
     layout = _layout("Eigenvalues of the game", "Re λ", "Im λ")
     layout["xaxis"]["range"] = [min(0, min(real)) - room, max(real) + room]
     layout["yaxis"]["range"] = [-max(imag) - room, max(imag) + room]
-    frames = [{"name": f"{moment.iteration:,}", "data": [_dots(moment)]} for moment in seen]
+    frames = [{"name": f"{moment.iteration:,}", "data": [_dots(moment)]} for moment in moments]
     step = [{"mode": "immediate", "frame": {"duration": 0, "redraw": False}, "transition": {"duration": 0}}]
     steps = [{"label": frame["name"], "method": "animate", "args": [[frame["name"]], *step]} for frame in frames]
     layout["sliders"] = [{"active": len(steps) - 1, "steps": steps, "currentvalue": {"prefix": "iteration "}, "pad": {"t": 45}}]
-    return {"data": [_dots(seen[-1])], "layout": layout, "frames": frames}
+    return {"data": [_dots(moments[-1])], "layout": layout, "frames": frames}
 
 
 def _dots(moment: Moment) -> dict[str, Any]:
-    found = moment.eigenvalues
-    return {"type": "scatter", "mode": "markers", "x": [one.real for one in found], "y": [one.imag for one in found]}
+    eigenvalues = moment.eigenvalues
+    real, imag = [eigenvalue.real for eigenvalue in eigenvalues], [eigenvalue.imag for eigenvalue in eigenvalues]
+    return {"type": "scatter", "mode": "markers", "x": real, "y": imag}
 
 
-def _losses(rows: Iterable[Mapping[str, Any]], seen: Sequence[Moment]) -> dict[str, Any]:
+def _losses(rows: Iterable[Mapping[str, Any]], moments: Sequence[Moment]) -> dict[str, Any]:
     kept = [row for row in rows if np.isfinite(row.get("loss/d", np.nan)) and np.isfinite(row.get("loss/g", np.nan))]
     at = [row["progress/iteration"] for row in kept]
     data = [
         {"type": "scatter", "name": key[-1].upper(), "x": at, "y": [row[key] for row in kept]} for key in ("loss/d", "loss/g")
     ]
-    lines = [{"type": "line", "x0": one.iteration, "x1": one.iteration, "yref": "paper", "y0": 0, "y1": 1} for one in seen]
+    iterations = [moment.iteration for moment in moments]
+    lines = [{"type": "line", "x0": x, "x1": x, "yref": "paper", "y0": 0, "y1": 1} for x in iterations]
     marks = [{**line, "line": {"width": 0.5, "dash": "dot", "color": "#999"}} for line in lines]
     return {"data": data, "layout": _layout("Losses", "iterations", "", shapes=marks)}
 
 
-def _ends(seen: Sequence[Moment]) -> dict[str, Any]:
+def _ends(moments: Sequence[Moment]) -> dict[str, Any]:
     names = {"smallest Re λ": "smallest_real", "smallest of D's block": "d_smallest", "smallest of G's block": "g_smallest"}
-    at = [one.iteration for one in seen]
+    at = [moment.iteration for moment in moments]
     data = [
-        {"type": "scatter", "name": name, "x": at, "y": [one.row.get(f"dynamics/{key}") for one in seen]}
+        {"type": "scatter", "name": name, "x": at, "y": [moment.row.get(f"dynamics/{key}") for moment in moments]}
         for name, key in names.items()
-        if any(f"dynamics/{key}" in one.row for one in seen)
+        if any(f"dynamics/{key}" in moment.row for moment in moments)
     ]
     none = "No smallest found: raise dynamics.products"
     return {
@@ -231,9 +234,9 @@ def _ends(seen: Sequence[Moment]) -> dict[str, Any]:
     }
 
 
-def _path(angles: Sequence[float | None], seen: Sequence[Moment]) -> dict[str, Any]:
+def _path(angles: Sequence[float | None], moments: Sequence[Moment]) -> dict[str, Any]:
     data = [{"type": "scatter", "mode": "lines", "x": PLACES, "y": list(angles)}]
-    way = f"from iteration {seen[0].iteration:,} (0) to {seen[-1].iteration:,} (1)"
+    way = f"from iteration {moments[0].iteration:,} (0) to {moments[-1].iteration:,} (1)"
     return {"data": data, "layout": _layout("Path angle: cosine of −v with the line from start to end", way, "")}
 
 

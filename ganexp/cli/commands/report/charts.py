@@ -27,19 +27,19 @@ def style(number: int) -> dict[str, Any]:
     return {"color": COLORS[number % len(COLORS)], "dash": [*DASHES][number // len(COLORS) % len(DASHES)], "width": 1.5}
 
 
-def chartable(found: Sequence[RecordedRun]) -> list[str]:
+def chartable(runs: Sequence[RecordedRun]) -> list[str]:
     """Return the keys that have a curve, the known ones first, in the order of `known`.
 
     Single eigenvalues have none: they change places from row to row, and `ganexp dynamics` draws them.
     """
     present = dict.fromkeys(
         key
-        for run in found
+        for run in runs
         for row in run.rows
         for key, value in row.items()
         if not isinstance(value, str) and not re.fullmatch(r"dynamics/(real|imag)_\d+", key)
     )
-    ordered = known(measures(found))
+    ordered = known(measures(runs))
     first = [key for key in ordered if key in present and not key.startswith("progress/")]
     return first + [key for key in present if key not in ordered]
 
@@ -52,17 +52,17 @@ def chart(key: str, groups: Sequence[Group]) -> Figure:
     for number, group in enumerate(groups):
         line = style(number)
         common = {"type": "scatter", "meta": number, "name": group.name, "hoverlabel": {"namelength": -1}}
-        series = [one for one in (curve(run, key) for run in group.runs) if len(one[1])]
+        series = [points for points in (curve(run, key) for run in group.runs) if len(points[1])]
         if not series:
             continue
         at, values, rests = averaged(series)
         if len(series) > 1:
             high, low = values.max(0), values.min(0)
-            there = np.isfinite(high) & np.isfinite(low)
-            band = finite(np.concatenate([high[there], low[there][::-1]]))
+            drawn = np.isfinite(high) & np.isfinite(low)
+            band = finite(np.concatenate([high[drawn], low[drawn][::-1]]))
             fill = {"fill": "toself", "fillcolor": line["color"], "opacity": 0.15, "line": {"width": 0}, "hoverinfo": "skip"}
             data.append({**common, **fill, "mode": "lines", "y": band})
-            steps.append({step: np.concatenate([x[there], x[there][::-1]]) for step, x in at.items()})
+            steps.append({step: np.concatenate([x[drawn], x[drawn][::-1]]) for step, x in at.items()})
         data.append({**common, **_drawn(values.mean(0)), "line": line})
         steps.append(at)
         for rest_at, rest in rests:
@@ -101,7 +101,7 @@ def averaged(series: Sequence[Curve]) -> tuple[dict[str, np.ndarray], np.ndarray
     because it was logged at another interval, its value is interpolated.
     """
     first = STEPS[0]
-    ordered = [_in_order(one) for one in series]
+    ordered = [_in_order(points) for points in series]
     end = min(at[first][-1] for at, _ in ordered)
     grid = min((at[first][at[first] <= end] for at, _ in ordered), key=len)
     grid = _thinned(grid if len(grid) else np.array([end]))
@@ -115,15 +115,15 @@ def averaged(series: Sequence[Curve]) -> tuple[dict[str, np.ndarray], np.ndarray
 def phases(groups: Sequence[Group]) -> list[dict[str, float]]:
     """Return, by group, medians over all rows in milliseconds: each phase of an iteration, and the whole iteration as `all`."""
     named = {**PHASES, "time/iteration_ms": "all"}
-    found = []
+    by_group = []
     for group in groups:
         medians = {}
         for key, name in named.items():
             times = [row[key] for run in group.runs for row in run.rows if key in row and 0 <= row[key] < np.inf]
             if times:
                 medians[name] = float(np.median(times))
-        found.append(medians)
-    return found
+        by_group.append(medians)
+    return by_group
 
 
 def finite(values: np.ndarray) -> list[float | None]:
@@ -135,9 +135,9 @@ def _drawn(values: np.ndarray) -> dict[str, Any]:
     return {"y": finite(values), "mode": "lines" if len(values) > 1 else "markers"}
 
 
-def _in_order(one: Curve) -> Curve:
+def _in_order(curve: Curve) -> Curve:
     """Return a curve whose iterations increase; of several rows of one iteration, the last is kept."""
-    at, values = one
+    at, values = curve
     iterations = at[STEPS[0]]
     _, last = np.unique(iterations[::-1], return_index=True)
     chosen = len(iterations) - 1 - last

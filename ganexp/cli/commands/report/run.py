@@ -31,48 +31,48 @@ STATES = ("finished", "failed", "unfinished", "preempted", "skipped")
 
 def run(options: argparse.Namespace) -> Path:
     """Write the page and return its path."""
-    given = [Path(os.path.realpath(folder)) for folder in options.folders]
-    folders = list(dict.fromkeys(found for folder in given for found in runs.find(folder)))
+    places = [Path(os.path.realpath(folder)) for folder in options.folders]
+    folders = list(dict.fromkeys(recorded for folder in places for recorded in runs.find(folder)))
     output: Path = options.output or options.folders[0] / "report.html"
-    found = [runs.read(folder) for folder in folders]
-    title = headings.heading(found, given[0].name if len(set(given)) == 1 else "various")
-    write_text(output, page(found, title, _ranked(given, found, options.metric, options.direction)))
+    recorded = [runs.read(folder) for folder in folders]
+    title = headings.heading(recorded, places[0].name if len(set(places)) == 1 else "various")
+    write_text(output, page(recorded, title, _ranked(places, recorded, options.metric, options.direction)))
     print(f"Written to {output}")
     return output
 
 
-def page(found: Sequence[RecordedRun], title: str, ranked: str = "") -> str:
+def page(recorded: Sequence[RecordedRun], title: str, ranked: str = "") -> str:
     """Return the page, given the HTML of its ranking section."""
-    groups = comparing.grouped(found)
+    groups = comparing.grouped(recorded)
     drawn = [group for group in groups if any(run.rows for run in group.runs)]
-    names = comparing.folder_names(found)
-    captions = comparing.captions(found, groups)
-    shown = [pictures.shown(run, PICTURES // len(found) or 1) for run in found]
-    for run, own in zip(found, shown, strict=True):
-        run.problems += own.problems
-    keys = charts.chartable(found)
+    names = comparing.folder_names(recorded)
+    captions = comparing.captions(recorded, groups)
+    shown = [pictures.shown(run, PICTURES // len(recorded) or 1) for run in recorded]
+    for run, its_pictures in zip(recorded, shown, strict=True):
+        run.problems += its_pictures.problems
+    keys = charts.chartable(recorded)
     figures = {key: charts.chart(key, drawn) for key in keys}
     sections = []
-    for kind in dict.fromkeys(key for own in shown for key in own.frames):
+    for kind in dict.fromkeys(key for its_pictures in shown for key in its_pictures.frames):
         figured = [
-            _pictured(caption, kind, own.frames[kind], _number_of(run, drawn))
-            for run, caption, own in zip(found, captions, shown, strict=True)
-            if kind in own.frames
+            _pictured(caption, kind, its_pictures.frames[kind], _number_of(run, drawn))
+            for run, caption, its_pictures in zip(recorded, captions, shown, strict=True)
+            if kind in its_pictures.frames
         ]
         sections.append(f'<h2>{escape(kind.capitalize())}</h2><div class="pictures">{"".join(figured)}</div>')
     averaged = any(len(group.runs) > 1 for group in drawn)
     body = [
         f"<h1>{escape(title)}</h1>",
-        headings.section(found),
-        _overview(found),
+        headings.section(recorded),
+        _overview(recorded),
         f"<section>{_slider(shown)}{''.join(sections)}</section>" if sections else "",
         ranked,
-        "".join(f'<p class="note">{escape(one)}</p>' for one in outcomes.of_one_algorithm(found)),
-        _run_table(found, names),
-        _all_differences(found, groups),
+        "".join(f'<p class="note">{escape(one)}</p>' for one in outcomes.of_one_algorithm(recorded)),
+        _run_table(recorded, names),
+        _all_differences(recorded, groups),
         f"<h2>Curves</h2>{_legend(drawn)}" if keys else "",
         f'<p class="note">{AVERAGED}</p>' if averaged else "",
-        _places(keys, comparing.measures(found)),
+        _places(keys, comparing.measures(recorded)),
         _bars(drawn, charts.phases(drawn)),
         f"<script>{get_plotlyjs()}</script>",
         f"<script>const figures = {html.for_script(figures)};\n{SCRIPT.read_text('utf-8')}</script>",
@@ -120,39 +120,39 @@ def _overview(found: Sequence[RecordedRun]) -> str:
     return f"<p>{len(found)} runs: {', '.join(said)}.</p>"
 
 
-def _run_table(found: Sequence[RecordedRun], names: Sequence[str]) -> str:
+def _run_table(recorded: Sequence[RecordedRun], names: Sequence[str]) -> str:
     """Return the table of runs: what tells them apart, how they ended, and what is wrong with them."""
-    lasts = [run.last for run in found]
-    metrics = [key for key in ("loss/d", "loss/g", *comparing.measures(found)) if any(key in last for last in lasts)]
+    lasts = [run.last for run in recorded]
+    metrics = [key for key in ("loss/d", "loss/g", *comparing.measures(recorded)) if any(key in last for last in lasts)]
     metrics = list(dict.fromkeys([*metrics, *(key for last in lasts for key in last if key.startswith("eval/"))]))
-    differing = comparing.differing(found)
-    told = [key for key in comparing.SUBJECT if key in differing]
-    told += [key for key in comparing.telling(found) if key not in told] + ["seed"] * ("seed" in differing)
-    header = ["run", "state", *told, *metrics, "iterations", "real images", "seconds", "commit"]
+    differing = comparing.differing(recorded)
+    telling = [key for key in comparing.SUBJECT if key in differing]
+    telling += [key for key in comparing.telling(recorded) if key not in telling] + ["seed"] * ("seed" in differing)
+    header = ["run", "state", *telling, *metrics, "iterations", "real images", "seconds", "commit"]
     lines = []
-    for run, name, last in zip(found, names, lasts, strict=True):
+    for run, name, last in zip(recorded, names, lasts, strict=True):
         values = comparing.settings(run) or run.overrides
-        problems = [one for one in [run.summary.get("error")] if one] + run.problems[:3]
+        problems = [problem for problem in [run.summary.get("error")] if problem] + run.problems[:3]
         problems += [f"and {len(run.problems) - 3} more"] * (len(run.problems) > 3)
         state = f'<span class="{run.state if run.state in STATES else "problem"}">{escape(comparing.shown(run.state))}</span>'
-        state += "".join(f'<div class="problem">{escape(comparing.shown(one, 400))}</div>' for one in problems)
+        state += "".join(f'<div class="problem">{escape(comparing.shown(problem, 400))}</div>' for problem in problems)
         cells = [html.cell(html.name(name), "name"), html.cell(state)]
-        cells += [html.cell(escape(comparing.shown(values[key])) if key in values else "") for key in told]
+        cells += [html.cell(escape(comparing.shown(values[key])) if key in values else "") for key in telling]
         cells += [html.cell(_number(last[key]) if key in last else "", "number") for key in (*metrics, *STEPS)]
         lines.append(f"<tr>{''.join(cells)}{html.cell(escape(_commit(run)))}</tr>")
     return f"<h2>Runs</h2>{html.table(header, lines)}"
 
 
-def _all_differences(found: Sequence[RecordedRun], groups: Sequence[comparing.Group]) -> str:
+def _all_differences(recorded: Sequence[RecordedRun], groups: Sequence[comparing.Group]) -> str:
     """Return a folded table of every key in which groups differ, one column per group; empty if their names already show it."""
-    told = comparing.telling(found)
-    keys = [key for key in comparing.differing(found) if key != "seed" and (key in told or not comparing.is_target(key))]
-    if not set(keys) - set(told):
+    telling = comparing.telling(recorded)
+    keys = [key for key in comparing.differing(recorded) if key != "seed" and (key in telling or not comparing.is_target(key))]
+    if not set(keys) - set(telling):
         return ""
     columns = [(group.name, comparing.settings(group.runs[0])) for group in groups if group.runs[0].config]
     lines = []
     for key in keys:
-        values = (comparing.shown(own[key]) if key in own else "–" for _, own in columns)
+        values = (comparing.shown(settings[key]) if key in settings else "–" for _, settings in columns)
         lines.append(f"<tr><th>{escape(key)}</th>" + "".join(html.cell(escape(value)) for value in values) + "</tr>")
     table = html.table(["key", *(name for name, _ in columns)], lines)
     return f"<details><summary>All {len(keys)} settings in which they differ</summary>{table}</details>"
@@ -177,14 +177,14 @@ def _legend(groups: Sequence[comparing.Group]) -> str:
 
 def _places(keys: Sequence[str], measures: Mapping[str, Scalar]) -> str:
     """Return the elements for the charts, each below its key with its meaning, and how figures were measured below them all."""
-    parts, told = [], known(measures)
+    parts, meaning_of = [], known(measures)
     for key in keys:
-        meaning, of_real = meanings.plain(told[key]) if key in told else ("", "")
-        whole = told[key].meaning if key in told else ""
+        meaning, of_real = meanings.plain(meaning_of[key]) if key in meaning_of else ("", "")
+        whole = meaning_of[key].meaning if key in meaning_of else ""
         head = f'<h3 title="{escape(whole)}">{escape(key)} <small>{escape(meaning + of_real)}</small></h3>'
         parts.append(f'<section>{head}<div class="chart" data-figure="{escape(key)}"></div></section>')
     figures = [(key, measures[key]) for key in keys if key in measures and measures[key].basis]
-    notes = "".join(f"<li>{escape(one)}</li>" for one in meanings.sentences(figures))
+    notes = "".join(f"<li>{escape(note)}</li>" for note in meanings.sentences(figures))
     return f'<div class="charts">{"".join(parts)}</div>' + (f'<ul class="note">{notes}</ul>' if notes else "")
 
 
@@ -211,7 +211,7 @@ def _bars(groups: Sequence[comparing.Group], times: Sequence[dict[str, float]]) 
 
 def _slider(shown: Sequence[pictures.Shown]) -> str:
     """Return the one slider that sets the iteration of all pictures; empty if they are all of the same iteration."""
-    iterations = sorted({at for one in shown for frames in one.frames.values() for at, _ in frames})
+    iterations = sorted({at for its_pictures in shown for frames in its_pictures.frames.values() for at, _ in frames})
     last = len(iterations) - 1
     if last < 1:
         return ""

@@ -34,9 +34,9 @@ def translated(
     machine = Machine.resolved(str(trained.device), "fp64" if trained.dtype == torch.float64 else "fp32")
     looked_at = looked_at_of(dataset, data, trained.classes, machine)
     chosen = range(min(SHOWN, looked_at.count)) if indices is None else indices
-    if not all(0 <= one < looked_at.count for one in chosen):
+    if not all(0 <= index < looked_at.count for index in chosen):
         raise UserError(f"there are {looked_at.count} sources, counted from 0: lower --n, --first or --indices")
     reals = looked_at.read(chosen)
     assert reals.source is not None  # the data have a source_shape
-    made = torch.cat([trained.generate(part) for part in Batch(reals.source, reals.conditions).split(batch_size)])
-    return reals.source, made, reals.values if looked_at.paired else None
+    translations = torch.cat([trained.generate(part) for part in Batch(reals.source, reals.conditions).split(batch_size)])
+    return reals.source, translations, reals.values if looked_at.paired else None

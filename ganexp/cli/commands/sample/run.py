@@ -128,12 +128,12 @@ def neighbours(generator: Trained, options: argparse.Namespace, path: Path) -> N
     dataset, data = set_of(generator, trust=options.trust)
     samples = generator.pictures(samples.to(generator.device)).cpu()
     reals = map(generator.pictures, real_batches(data, generator.device, samples.dtype, derive=dataset.derive))
-    distances, found = nearest(samples, (one.cpu() for one in reals), lambda images: images.flatten(1), options.nearest)
+    distances, nearest_reals = nearest(samples, (one.cpu() for one in reals), lambda images: images.flatten(1), options.nearest)
     pixels = samples[0].numel() ** 0.5
     print("index  distance to the nearest, per pixel (root mean square, of a range of 2)")
     for index, distance in zip(indices, distances[:, 0].tolist(), strict=True):
         print(f"{index:5d}  {distance / pixels:.4f}")
-    _save_picture(beside_the_nearest(samples, found), path)
+    _save_picture(beside_the_nearest(samples, nearest_reals), path)
 
 
 def latents(generator: Trained, options: argparse.Namespace, path: Path) -> None:
@@ -142,14 +142,14 @@ def latents(generator: Trained, options: argparse.Namespace, path: Path) -> None
     network: Any = generator.network.float()
     dataset, data = set_of(generator, trust=options.trust)
     parts = torch.arange(len(data)).split(options.batch_size)  # type: ignore[arg-type]  # those of `set_of` have a length
-    made = []
+    encoded = []
     with torch.no_grad(), tqdm(total=len(parts), unit="batch", disable=None, leave=False) as bar:
         for part in parts:
             images = data[part] if isinstance(data, torch.Tensor) else torch.stack([data[int(i)] for i in part])
             batch = dataset.derive(Batch(to_range(images.to(generator.device), torch.float32)))
-            made.append(network.latents(batch.values if batch.source is None else batch.source).cpu())
+            encoded.append(network.latents(batch.values if batch.source is None else batch.source).cpu())
             bar.update()
-    stored = {"latents": torch.cat(made).contiguous()} | ({"labels": labels_of(dataset)} if dataset.classes else {})
+    stored = {"latents": torch.cat(encoded).contiguous()} | ({"labels": labels_of(dataset)} if dataset.classes else {})
     write_tensors(stored, path)
     scale = 1 / float(stored["latents"].double().std())
     shape = "×".join(map(str, stored["latents"].shape))

@@ -36,7 +36,7 @@ def run(options: argparse.Namespace) -> Path:
     if (
         of_halves
         and not options.half
-        and (double := sum(is_double(one, (sides[0], sides[1])) for one in pictures.headers.values()))
+        and (double := sum(is_double(header, (sides[0], sides[1])) for header in pictures.headers.values()))
     ):
         print(
             f"{double} of {len(pictures.headers)} images looked at have the proportions of pictures with both halves, and are "
