@@ -143,13 +143,13 @@ def prior_of(
     device: torch.device,
     dtype: torch.dtype,
     frequencies: Sequence[float] | None,
-    looked_at: PreviewSamples | None,
+    preview: PreviewSamples | None,
 ) -> Prior:
-    """Return where G's inputs come from: latents, or the sources of the data if there are any to look at."""
+    """Return where G's inputs come from: latents, or the sources of the data if there are any."""
     where: Any = {"seed": config.seed, "device": device, "dtype": dtype}
-    if looked_at is None:
+    if preview is None:
         return Prior(config.latent_dim, config.prior, frequencies=frequencies, **where)
-    return Sources(looked_at, classes=len(frequencies or ()), **where)
+    return Sources(preview, classes=len(frequencies or ()), **where)
 
 
 def wrapped_strategies(choices: Choices, *, constant_steps: bool = False) -> dict[str, Strategy]:

@@ -206,7 +206,7 @@ def _step(plan: Plan, obtained: RunData) -> Step:
         parts,
         generator,
         discriminator,
-        prior=prior_of(config, machine.device, machine.dtype, obtained.frequencies, obtained.looked_at),
+        prior=prior_of(config, machine.device, machine.dtype, obtained.frequencies, obtained.preview),
         autocast=machine.autocast,
         processes=processes,
     )

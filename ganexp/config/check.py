@@ -15,7 +15,7 @@ from ganexp.config.assemble import Parts, networks_of, parts_of, wrapped_strateg
 from ganexp.config.choices import Choices, as_user_error, chosen_by, name_of
 from ganexp.config.decoders import with_decoder
 from ganexp.config.dry_run import META, Demands, dry_iteration, refuse_too_large, try_networks, try_values
-from ganexp.config.evaluation import EvaluationPlan, plan_evaluation
+from ganexp.config.evaluation import Comparison, comparison_of, without_effect
 from ganexp.config.metrics import high_is_best, refuse_unknown_metric
 from ganexp.config.moving import Movable, at_the_end, movables
 from ganexp.config.parsing import parse
@@ -49,7 +49,7 @@ class Plan:
         parts: The parts made from the choices, and asked whether they fit.
         facts: What the parts were told about the run.
         moving: The numbers of parts that change over the run, by their keys.
-        evaluation: What samples are measured by.
+        evaluation: How samples are compared with real ones; None for a run that is not evaluated.
         demands: The operations that a sample takes; None for networks that look at values, which cannot be counted.
         warnings: What is allowed but probably unintended.
         missing: What has to be installed or made first, one sentence each.
@@ -64,7 +64,7 @@ class Plan:
     parts: Parts
     facts: Facts
     moving: Mapping[str, Movable]
-    evaluation: EvaluationPlan
+    evaluation: Comparison | None
     demands: Demands | None
     warnings: list[str]
     missing: Sequence[str] = ()
@@ -104,10 +104,11 @@ def check(
                 with_decoder(dataset, machine.device)
         facts = facts_of(config, machine, processes.count, dataset)
         choices["dataset"].ask(dataset.check, facts)
-        evaluation = plan_evaluation(choices.of("measure"), config, facts)
+        evaluation = comparison_of(choices.of("measure"), config, facts) if config.evaluate_every else None
+        figures = evaluation.figures if evaluation else {}
         for key, metric in (("keep_best", config.keep_best), ("sweep.metric", config.sweep.metric)):
             if metric is not None:
-                refuse_unknown_metric(key, metric, config, figures=evaluation.figures)
+                refuse_unknown_metric(key, metric, config, figures=figures)
         if config.keep_best is not None:
             high_is_best("keep_best", config.keep_best, config, trust)
         parts = parts_of(choices)
@@ -122,7 +123,7 @@ def check(
                 unseen = _meta_alone(choices, error)
         if config.accumulate > 1 or parts.strategy.tries_discriminator:
             try_values(choices, parts, facts)
-    warnings = [*evaluation.without_effect(), *facts.warnings]
+    warnings = [*(without_effect(config, figures) if config.keep_best or not evaluation else []), *facts.warnings]
     if unseen:
         warnings.append(f"The networks' shapes are not checked beforehand: {unseen}")
     if machine.precision == "bf16" and machine.emulates_bf16:
@@ -132,7 +133,7 @@ def check(
             check(at_the_end(values, moving), trust=trust, processes=processes)
         except UserError as error:
             raise UserError(f"moving: with its last values, the run would be refused: {error}") from None
-    missing = evaluation.missing()
+    missing = evaluation.missing() if evaluation else []
     return Plan(
         values, config, machine, processes, checkpoint, choices, parts, facts, moving, evaluation, demands, warnings, missing
     )

@@ -122,8 +122,8 @@ def dry_iteration(
     x = torch.empty(config.batch_size, *facts.shape, device=META, dtype=machine.dtype)
     source = x.new_empty(config.batch_size, *facts.source_shape) if facts.source_shape else None
     batch = Batch(x, _labels(config.batch_size, facts.classes), source)
-    looked_at = PreviewSamples(lambda _: batch, config.batch_size, facts.paired) if facts.source_shape else None
-    prior = prior_of(config, META, machine.dtype, [1.0] * facts.classes or None, looked_at)
+    preview = PreviewSamples(lambda _: batch, config.batch_size, facts.paired) if facts.source_shape else None
+    prior = prior_of(config, META, machine.dtype, [1.0] * facts.classes or None, preview)
     gan = gan_of(replace(choices, config=config), copy.deepcopy(parts), *networks, prior=prior)
     reals = gan.follow(itertools.repeat(batch))
     try:

@@ -1,9 +1,8 @@
 """Loads a trained generator from a run folder or a checkpoint, without data or optimisers."""
 
-import functools
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -39,14 +38,15 @@ class _Stored:
 
     path: Path
     config: dict[str, Any]
+    settings: Config
     shape: tuple[int, ...]
     classes: int
-    weights: Any
-    iterations: int
-    figures: dict[str, float]
     class_names: Any
     source_shape: tuple[int, ...]
     source_ranges: Any
+    weights: Any
+    iterations: int = 0
+    figures: dict[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not self.shape or not all(type(size) is int and size >= 1 for size in self.shape):
@@ -61,10 +61,6 @@ class _Stored:
         names = self.class_names
         if type(names) is not list or len(names) not in (0, self.classes) or not all(type(name) is str for name in names):
             raise CheckpointError(f"{self.path} does not say what each of its classes is called")
-
-    @functools.cached_property
-    def settings(self) -> Config:
-        return parse(self.config)
 
     @property
     def conditions(self) -> dict[str, int]:
@@ -82,7 +78,6 @@ def load(
     device: torch.device | str = "cpu",
     averaged: bool = True,
     standing: int = 0,
-    state: Mapping[str, Any] | None = None,
 ) -> Trained:
     """Load the generator of a run, with its averaged weights if there is an average. No data are touched.
 
@@ -95,20 +90,13 @@ def load(
         averaged: False takes the generator's own weights even if there is an average.
         standing: From how many batches of 250 samples batch norm's statistics are computed anew, with classes alike; 0 keeps
             those of training. The latents are those of `evaluation.standing` on a CPU.
-        state: What the checkpoint at `place` holds, if it has been read already.
 
     Raises:
         UserError: There is no checkpoint, it is broken, cannot be fetched or does not fit its own configuration; its generator
             comes from a module that is not trusted; or there is no batch norm whose statistics could be computed.
     """
-    if state is None:
-        stored = _stored(place, "generator", averaged, trust)
-    else:
-        stored = _of_checkpoint(Path(place), state, averaged, "generator", trust)
-    config = stored.settings
-    generator = choose("generator", config.generator, trust)
-    inputs = stored.source_shape or config.latent_dim
-    network = _filled("generator", lambda: generator.make(inputs, stored.shape, **stored.conditions), stored)
+    stored = _stored(place, "generator", averaged, trust)
+    config, network = stored.settings, _generator(stored, trust)
     if standing:
         network = _settled(network.to(device), standing, stored)
     return Trained(
@@ -123,6 +111,19 @@ def load(
         dtype=stored.dtype,
         origin=Origin(_published(stored.config), config.dataset, stored.iterations, stored.figures, tuple(stored.class_names)),
     )
+
+
+def generator_of(path: Path, state: Mapping[str, Any], config: Config, trust: Trust = ()) -> nn.Module:
+    """Return the generator in a checkpoint that has been read, for evaluation as its configuration says, on the CPU.
+
+    Raises:
+        UserError: The generator comes from a module that is not trusted, or the checkpoint does not fit its configuration.
+    """
+    averaged = config.evaluation.of == "average"
+    stored = _Stored(
+        path, state["config"], config, *_described(path, state), weights_of(state["run"], averaged, "generator", path)
+    )
+    return _generator(stored, trust).requires_grad_(False).eval()
 
 
 def load_discriminator(
@@ -181,6 +182,13 @@ def load_pair(
             "sampling need one score per sample: train with discriminator=dcgan."
         )
     return trained, discriminator
+
+
+def _generator(stored: _Stored, trust: Trust) -> nn.Module:
+    """Return the generator that a file holds, on the CPU."""
+    generator = choose("generator", stored.settings.generator, trust)
+    given = stored.source_shape or stored.settings.latent_dim
+    return _filled("generator", lambda: generator.make(given, stored.shape, **stored.conditions), stored)
 
 
 def _filled(name: str, make: Callable[[], nn.Module], stored: _Stored) -> nn.Module:
@@ -250,26 +258,35 @@ def _stored(place: str | Path, network: Literal["generator", "discriminator"], a
 
 
 def _of_checkpoint(path: Path, state: Mapping[str, Any], averaged: bool, network: str, trust: Trust) -> _Stored:
-    if not state["config"] or not isinstance(state.get("shape"), list):
-        raise CheckpointError(f"{path} is of a run without a configuration: load its state_dict into a generator of your own")
+    if not state["config"]:
+        raise _without_configuration(path)
     iterations = state["run"]["iteration"]
     run = RunFolder.of_checkpoint(path)
     rows = read(run.path).rows if path.parent == run.checkpoints else []  # rows beside a lone checkpoint may be another run's
     at_last = [row for row in rows if row["progress/iteration"] <= iterations][-1:]
     figures = {key: float(value) for row in at_last for key, value in row.items() if not isinstance(value, str)}
-    weights = weights_of(state["run"], averaged, network, path)
-    config = _checked(state["config"], path, trust)
-    shape, classes, names = tuple(state["shape"]), state.get("classes", -1), state.get("class_names", [])
-    return _Stored(path, config, shape, classes, weights, iterations, figures, names, *_of_sources(state))
+    config, weights = _checked(state["config"], path, trust), weights_of(state["run"], averaged, network, path)
+    return _Stored(path, config, parse(config), *_described(path, state), weights, iterations, figures)
 
 
 def _of_folder(path: Path, averaged: bool, network: str, trust: Trust) -> _Stored:
     if not averaged:
         raise CheckpointError(f"{path} holds one set of weights, averaged or not: leave averaged=False out")
     record, weights = saved(path, discriminator=network == "discriminator")
-    config, shape = _checked(record["settings"], path, trust), tuple(record["shape"])
-    described = record["iterations"], record["figures"], record["class_names"], *_of_sources(record)
-    return _Stored(path, config, shape, record["classes"], weights, *described)
+    config = _checked(record["settings"], path, trust)
+    return _Stored(path, config, parse(config), *_described(path, record), weights, record["iterations"], record["figures"])
+
+
+def _described(path: Path, stored: Mapping[str, Any]) -> tuple[tuple[int, ...], int, Any, tuple[int, ...], Any]:
+    """Return what a file says of samples and sources: shape, classes and their names, the shape of a source, and ranges."""
+    if not isinstance(stored.get("shape"), list):
+        raise _without_configuration(path)
+    of_sources = tuple(stored.get("source_shape", ())), stored.get("source_ranges", [])
+    return tuple(stored["shape"]), stored.get("classes", -1), stored.get("class_names", []), *of_sources
+
+
+def _without_configuration(path: Path) -> CheckpointError:
+    return CheckpointError(f"{path} is of a run without a configuration: load its state_dict into a generator of your own")
 
 
 def _are_ranges(value: Any) -> bool:
@@ -278,10 +295,6 @@ def _are_ranges(value: Any) -> bool:
         return False
     ranges = [item for item in value if item is not None]
     return all([*map(type, item)] == [float, float] and -math.inf < item[0] < item[1] < math.inf for item in ranges)
-
-
-def _of_sources(record: Mapping[str, Any]) -> tuple[tuple[int, ...], Any]:
-    return tuple(record.get("source_shape", ())), record.get("source_ranges", [])
 
 
 def _checked(config: dict[str, Any], path: Path, trust: Trust) -> dict[str, Any]:

@@ -1,27 +1,30 @@
 """The data of a run, loaded before it has a folder: training data, held-out samples, and its evaluation."""
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import torch
+from torch import Tensor
 from torch.utils.data import Dataset as MapStyle
 
 from ganexp.batch import Batch
 from ganexp.config.assemble import dataset_of
 from ganexp.config.check import Plan
 from ganexp.config.decoders import with_decoder
-from ganexp.config.evaluation import labels_of
-from ganexp.config.perceiving import distances
+from ganexp.config.evaluation import Comparison, labels_of
+from ganexp.config.perceiving import distances_of
 from ganexp.config.schema import Config
 from ganexp.data import Dataset, Resident, Streamed, default_folder, feed, load_cached
 from ganexp.data.feed import to_range
 from ganexp.distributed.processes import Processes
-from ganexp.facts import UserError
+from ganexp.evaluation import real_batches
+from ganexp.facts import Facts, UserError
 from ganexp.instruments.scalar import Scalar
 from ganexp.printable import printable
 from ganexp.sources import PreviewSamples
 from ganexp.streams import stream
+from ganexp.terms import Term
 from ganexp.terms.features import Distance
 from ganexp.training import Evaluation, execution
 
@@ -31,23 +34,45 @@ MOST_NAMES = 10
 
 
 @dataclass(frozen=True)
+class DataPlan:
+    """What of a `Plan` is known of a run that is evaluated, and not trained."""
+
+    config: Config
+    machine: execution.Machine
+    processes: Processes
+    facts: Facts
+    evaluation: Comparison
+    missing: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
 class RunData:
     """The data of a run, and what is computed from them before it begins.
 
     Args:
         dataset, reals, frequencies: The data set, its feed, and how often each class occurs.
-        looked_at: The sources that pictures and measurements are made from, if there are sources.
+        preview: The sources that pictures and measurements are made from, if there are sources.
         distances: The distances of perceptual terms, by the names of these.
-        evaluation, figures: The evaluation, and the figures that it computes.
+        evaluation: The evaluation, if there is one; in the process that writes, it has seen the real data.
+        identity: What distinguishes the data that samples are compared with from any others; empty if that is not known.
     """
 
     dataset: Dataset
     reals: Resident | Streamed
     frequencies: list[float] | None
-    looked_at: PreviewSamples | None
-    distances: Mapping[str, Distance]
-    evaluation: Evaluation | None
-    figures: Mapping[str, Scalar]
+    preview: PreviewSamples | None
+    distances: Mapping[str, Distance] = field(default_factory=dict)
+    evaluation: Evaluation | None = None
+    identity: str = ""
+
+    @property
+    def figures(self) -> dict[str, Scalar]:
+        """Descriptions of the evaluation's figures, by key."""
+        return self.evaluation.evaluator.keys if self.evaluation else {}
+
+    def pictured(self) -> Iterator[Tensor]:
+        """Yield batches of all real samples, as they are measured, in the order of `real_batches`."""
+        return real_batches(self.reals.data, self.reals.device, self.reals.dtype, derive=self.dataset.pictured)
 
 
 def obtain(plan: Plan) -> RunData:
@@ -58,34 +83,63 @@ def obtain(plan: Plan) -> RunData:
     Raises:
         UserError: Something is missing or broken; the sentences name all of it.
     """
-    config, machine, processes = plan.config, plan.machine, plan.processes
-    execution.set_up(machine, deterministic=config.deterministic, threads=config.threads)
-    dataset = dataset_of(plan.choices["dataset"], config.seed)
+    execution.set_up(plan.machine, deterministic=plan.config.deterministic, threads=plan.config.threads)
+    dataset = dataset_of(plan.choices["dataset"], plan.config.seed)
     if getattr(dataset, "decode", None):
-        with_decoder(dataset, machine.device)
-    planned, missing = replace(plan.evaluation, dataset=dataset), list(plan.missing)
-    looked_at = None
+        with_decoder(dataset, plan.machine.device)
+    return load_data(plan, dataset, terms=plan.parts.terms, processes=plan.processes)
+
+
+def load_data(
+    plan: Plan | DataPlan, dataset: Dataset, *, terms: Mapping[str, Term] | None = None, processes: Processes | None = None
+) -> RunData:
+    """Load a data set that has just been made, the features, and the real statistics.
+
+    Args:
+        plan: What is known of the run.
+        dataset: Its data set, with its decoder.
+        terms: The terms of G's objective, some of which may look through a network.
+        processes: Those that share each batch of the feed.
+
+    Raises:
+        UserError: As for `obtain`.
+    """
+    config, machine, missing = plan.config, plan.machine, [*plan.missing]
+    comparison, preview = plan.evaluation and replace(plan.evaluation, dataset=dataset), None
     try:
         reals, frequencies = reals_of(config, machine, plan.facts.classes, dataset, processes)
         if dataset.source_shape:
-            looked_at = looked_at_of(dataset, reals.data, plan.facts.classes, machine)
-            planned = planned.of_at_most(looked_at.count)
+            preview = preview_of(dataset, reals.data, plan.facts.classes, machine)
+            comparison = comparison and comparison.of_at_most(preview.count)
     except UserError as error:
         missing.append(str(error))
-    if not plan.missing and not (missing and planned.lacks_classifier):
+    evaluator = None
+    if comparison and not plan.missing and not (missing and comparison.lacks_classifier):
         try:
-            evaluator = planned.evaluator(machine)
+            evaluator = comparison.evaluator(machine)
         except UserError as error:
             missing.append(str(error))
-    far: Mapping[str, Distance] = {}
-    try:
-        far = distances(plan.parts, planned, machine.device) if plan.parts.terms and not missing else {}
-    except UserError as error:
-        missing.append(str(error))
+    distances: Mapping[str, Distance] = {}
+    if terms and not missing:
+        try:
+            distances = distances_of(terms, dataset, config.dataset, machine.device)
+        except UserError as error:
+            missing.append(str(error))
     if missing:
         raise UserError(" ".join(missing))
-    evaluation = planned.callback(machine, reals, processes, evaluator) if evaluator else None
-    return RunData(dataset, reals, frequencies, looked_at, far, evaluation, evaluator.keys if evaluator else {})
+    if not (comparison and evaluator):
+        return RunData(dataset, reals, frequencies, preview, distances)
+    identity = comparison.see_reals(evaluator, reals, machine) if plan.processes.is_main else ""
+    evaluation = Evaluation(
+        config.evaluate_every,
+        evaluator,
+        samples=evaluator.samples,
+        of=config.evaluation.of,
+        standing=config.evaluation.standing,
+        processes=plan.processes,
+        pictures=dataset.pictures,
+    )
+    return RunData(dataset, reals, frequencies, preview, distances, evaluation, identity)
 
 
 def reals_of(
@@ -189,7 +243,7 @@ def held_out_of(dataset: Dataset, classes: int, n: int, machine: execution.Machi
         return None
 
 
-def looked_at_of(
+def preview_of(
     dataset: Dataset, data: torch.Tensor | MapStyle[torch.Tensor], classes: int, machine: execution.Machine
 ) -> PreviewSamples:
     """Return the sources that pictures and measurements are made from: held-out ones, or else those of training.

@@ -268,18 +268,18 @@ def _obtained(cfg: Any, dataset: Dataset, data: Any, judged: Tensor) -> RunData:
     reals: Resident | Streamed = feed(
         data, cfg.batch_size, seed=cfg.seed, device=device, dtype=torch.float32, digest="", derive=dataset.derive
     )
-    looked_at = None
+    preview = None
     if dataset.source_shape:
-        looked_at = PreviewSamples(
+        preview = PreviewSamples(
             lambda places: dataset.derive(Batch(to_range(judged[[*places]], torch.float32))), len(judged), dataset.paired
         )
-    return RunData(dataset, reals, None, looked_at, {}, None, {})
+    return RunData(dataset, reals, None, preview)
 
 
 def _evaluator(workload: Workload, data: Tensor) -> Evaluator:
     plan = _plan(workload)
+    assert plan.evaluation is not None
     evaluator = replace(plan.evaluation, dataset=_dataset(workload)).evaluator(plan.machine)
-    assert evaluator is not None
     judge = evaluator.features.of if isinstance(evaluator.features, PerChannel) else evaluator.features
     if isinstance(judge, Classifier) and judge.record.shape[1:] != plan.facts.shape[1:]:
         own, size = judge.record.shape[-1], plan.facts.shape[-1]

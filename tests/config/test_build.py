@@ -30,7 +30,7 @@ SMALL = ["generator.width=2", "discriminator.width=2", "batch_size=4", "latent_d
 UNASKED = {
     check_module: ("at_the_end", "check_perceptual", "movables", "refuse_unknown_metric", "try_values", "with_decoder"),
     build_module: ("check_loggers", "endings", "high_is_best", "with_coefficients"),
-    run_data: ("distances", "looked_at_of", "with_decoder"),
+    run_data: ("distances_of", "preview_of", "with_decoder"),
     starting: ("begin",),
 }
 

@@ -6,7 +6,7 @@ import pytest
 
 import tables
 from ganexp.config.choices import chosen_of
-from ganexp.config.evaluation import plan_evaluation
+from ganexp.config.evaluation import comparison_of
 from ganexp.config.parsing import parse
 from ganexp.config.plain import plain
 from ganexp.data import Digits
@@ -20,7 +20,7 @@ DIGITS = Facts(dataset=Digits(), shape=(1, 32, 32), conditional=True, classes=10
 def chosen(*overrides):
     """Return a configuration, and the settings of its measures by name."""
     config = parse(plain(composed("evaluate_every=1", *overrides)))
-    measures = plan_evaluation(chosen_of(config, "measure"), config, DIGITS).measures
+    measures = comparison_of(chosen_of(config, "measure"), config, DIGITS).measures
     return config.evaluation, {name: measure.settings for name, measure in measures.items()}
 
 

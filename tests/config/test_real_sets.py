@@ -6,7 +6,7 @@ import torch
 
 from ganexp import build
 from ganexp.batch import Batch
-from ganexp.config.evaluator import RunEvaluator
+from ganexp.config.after_training import data_to_evaluate
 from ganexp.config.parsing import parse
 from ganexp.config.plain import plain
 from ganexp.data import MNIST, Digits, Ring
@@ -105,12 +105,12 @@ def test_classes_that_cannot_be_read_are_refused_in_a_sentence_after_training_to
     config = parse(plain(composed(*DIGITS, *TINY, "measure=[kid]")))
     monkeypatch.setattr(Digits, "classes", property(unreadable))
     with pytest.raises(UserError, match=r"^dataset: digits\.csv is cut off\.$"):
-        RunEvaluator(config)
+        data_to_evaluate(config)
 
 
 def test_held_out_data_have_an_identity_of_their_own():
     configs = [parse(plain(composed(*RING, f"evaluation.against={against}"))) for against in ("train", "test")]
-    assert len({RunEvaluator(config).data for config in configs}) == 2
+    assert len({data_to_evaluate(config).identity for config in configs}) == 2
 
 
 def test_what_has_no_value_is_refused_before_anything_is_written(tmp_path):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from ganexp.config.run_data import held_out_of, looked_at_of
+from ganexp.config.run_data import held_out_of, preview_of
 from ganexp.data import CIFAR10, MNIST, SVHN, Degraded, Digits, Grid, ImageFolder, Ring, StackedMNIST
 from ganexp.facts import UserError
 from ganexp.training.execution import Machine
@@ -73,4 +73,4 @@ def test_held_out_images_of_a_class_that_is_not_trained_on_are_refused(tmp_path)
         save(tmp_path / name / "0.png")
     dataset = Degraded(of=ImageFolder(str(tmp_path), image_size=4), how="noisy")
     with pytest.raises(UserError, match="class c"):
-        looked_at_of(dataset, dataset.load(), 2, CPU)
+        preview_of(dataset, dataset.load(), 2, CPU)

@@ -16,9 +16,9 @@ from torch import nn
 
 from ganexp import build, load
 from ganexp.batch import Batch
+from ganexp.config.after_training import config_of, data_to_evaluate
 from ganexp.config.check import check
 from ganexp.config.decoders import show_pictures, with_decoder
-from ganexp.config.evaluator import RunEvaluator, config_of
 from ganexp.config.loading import set_of
 from ganexp.config.parsing import parse
 from ganexp.config.plain import plain
@@ -249,7 +249,7 @@ def test_decoders_that_are_none_or_of_other_latents_are_refused(path, exported, 
     with pytest.raises(UserError, match=r"dataset=latents has decode.*dataset\.decode=null"):
         check(composed(*words, "discriminator=mlp", "logger=[]"))
     with pytest.raises(UserError, match=r"dataset=latents has decode.*dataset\.decode=null"):
-        RunEvaluator(parse(plain(composed(*words, "discriminator=mlp", "logger=[]"))))
+        data_to_evaluate(parse(plain(composed(*words, "discriminator=mlp", "logger=[]"))))
 
 
 AUTOENCODER = [

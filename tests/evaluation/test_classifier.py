@@ -13,7 +13,7 @@ from filelock import FileLock
 from ganexp import build
 from ganexp.cli.commands.features import run as features
 from ganexp.config.check import check
-from ganexp.config.evaluation import classifier_file
+from ganexp.config.features import classifier_file
 from ganexp.data import Digits
 from ganexp.evaluation import KID, Classifier, Evaluator, PerChannel, Raw
 from ganexp.evaluation import classifier as module

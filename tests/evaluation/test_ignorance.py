@@ -8,7 +8,7 @@ import torch
 from PIL import Image
 
 from ganexp import Facts, Misfit, build
-from ganexp.config.evaluator import RunEvaluator
+from ganexp.config.after_training import data_to_evaluate, evaluate_images
 from ganexp.config.parsing import parse
 from ganexp.config.plain import plain
 from ganexp.data import Digits
@@ -72,11 +72,12 @@ def folders(kind, path):
 @pytest.mark.slow
 def test_images_without_classes_to_know_are_compared_in_pixels(kind, monkeypatch, tmp_path, caplog):
     monkeypatch.setenv("GANEXP_CACHE", str(tmp_path / "cache"))
-    evaluator = RunEvaluator(parse(plain(composed(*SMALL, *EVALUATED, folders(kind, tmp_path)))))
+    config = parse(plain(composed(*SMALL, *EVALUATED, folders(kind, tmp_path))))
+    data = data_to_evaluate(config)
     (sentence,) = [record.getMessage() for record in caplog.records if "features=raw" in record.getMessage()]
     assert sentence.endswith(".")
     made = written(noise(100, 7), tmp_path / "made")
-    found = evaluator.images(images_in(made, (1, 8, 8), 100)).figures
+    found = evaluate_images(data, config, images_in(made, (1, 8, 8), 100)).figures
     real = np.concatenate([np.array(Image.open(one), float).reshape(1, -1) for one in (tmp_path / "data").rglob("*.png")])
     real, fake = real / 127.5 - 1, noise(100, 7).reshape(100, -1) / 127.5 - 1
     assert found["eval/fid"] == pytest.approx(fid_by_numpy(real, fake), rel=1e-4)

@@ -217,12 +217,12 @@ def test_what_g_makes_of_held_out_sources_is_judged():
     dataset, data = running._dataset(workload), running._data(workload)
     assert [len(part) for part in (data.training, data.validation, data.test)] == [1797 - 2 * 299, 299, 299]
     obtained = running._obtained(running._configured(workload, (), ()), dataset, data.training, data.test)
-    looked_at = obtained.looked_at.read(range(7))
+    preview = obtained.preview.read(range(7))
     x = data.test[:7].float() / 127.5 - 1
-    assert looked_at.values.allclose(x, atol=1e-6)
+    assert preview.values.allclose(x, atol=1e-6)
     right, down = x.roll(-1, 3) - x, x.roll(-1, 2) - x
     changes = (right.square() + down.square()).sqrt()[..., :-1, :-1]  # the last row and column wrap around
-    assert looked_at.source[..., :-1, :-1].equal(torch.where(changes > 0.6, -1.0, 1.0))
+    assert preview.source[..., :-1, :-1].equal(torch.where(changes > 0.6, -1.0, 1.0))
     batch = next(obtained.reals)
     assert batch.source.shape == (16, 1, 16, 16)
     there = {tuple(one.flatten().tolist()) for one in data.training}

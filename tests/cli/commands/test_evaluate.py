@@ -15,7 +15,7 @@ from ganexp.cli.commands.evaluate import output_of
 from ganexp.cli.commands.evaluate.run import _names
 from ganexp.cli.main import parsed
 from ganexp.cli.sweeping import Sweep
-from ganexp.config.evaluator import RunEvaluator
+from ganexp.config.after_training import data_to_evaluate
 from ganexp.config.parsing import parse
 from ganexp.config.plain import plain
 from ganexp.data import Dataset, Digits
@@ -311,8 +311,7 @@ def test_each_run_is_compared_with_the_data_that_its_seed_has_drawn(tmp_path):
 
 
 def of_real_data(cfg):
-    evaluator = RunEvaluator(parse(plain(cfg)))
-    return [one.real for one in evaluator.evaluator.keys.values()]
+    return [figure.real for figure in data_to_evaluate(parse(plain(cfg))).figures.values()]
 
 
 def test_statistics_of_data_are_kept_for_these_data_and_labels_only(monkeypatch, tmp_path):
@@ -359,7 +358,7 @@ def test_what_cannot_be_evaluated_is_one_sentence_and_no_number(runs, tmp_path, 
     few = ("--measure", "precision_recall", "--samples", 3)
     assert "precision_recall: it needs at least 4 generated samples" in refused(plain, *few, *out)
     assert "fid: it needs at least 257 generated samples" in refused(digits, "--measure", "fid", "--samples", 100, *out)
-    assert "evaluation.features=inception" in refused(place / "sweep/0_plain", "--features", "inception", *out)
+    assert "--features inception" in refused(place / "sweep/0_plain", "--features", "inception", *out)
     assert "evaluation.samples" in refused(digits, "--samples", 0, *out)
     wrong = tmp_path / "wrong.pt"
     torch.jit.script(torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(7, 3))).save(wrong)

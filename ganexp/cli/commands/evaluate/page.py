@@ -17,31 +17,31 @@ WIDEST = 1400
 
 
 @dataclass
-class Beside:
-    """What an entry's first samples are shown beside: real points, or their nearest real images with distances `(n, k)`."""
+class NearestImages:
+    """The real images nearest to an entry's first samples, `(n, k, …)`, with distances `(n, k)`; or real points."""
 
     reals: Tensor
     distances: Tensor | None = None
     where: str = ""
 
 
-def page(title: str, order: Order, beside: Sequence[Beside | None], settings: str = "") -> str:
+def page(title: str, order: Order, nearest: Sequence[NearestImages | None], settings: str = "") -> str:
     """Return the page.
 
     Args:
         title: What it is called.
         order: The entries.
-        beside: One item per entry, None for an entry without pictures.
+        nearest: One item per entry, None for an entry without pictures.
         settings: The settings that the runs share, as HTML.
     """
-    entries, said = order.entries, order.said
-    pictured = [_pictures(entry, one) for entry, one in zip(entries, beside, strict=True) if entry.result and one]
-    left = sum(entry.result is not None and one is None for entry, one in zip(entries, beside, strict=True))
-    notes = "".join(f"<li>{escape(one)}</li>" for one in meanings(entries))
+    entries = order.entries
+    pictured = [_pictures(entry, own) for entry, own in zip(entries, nearest, strict=True) if entry.result and own]
+    left = sum(entry.result is not None and own is None for entry, own in zip(entries, nearest, strict=True))
+    notes = "".join(f"<li>{escape(sentence)}</li>" for sentence in meanings(entries))
     body = [
         f"<h1>{escape(title)}</h1>",
         settings,
-        f"<p>{escape(said)}</p>" if said else "",
+        f"<p>{escape(order.said)}</p>" if order.said else "",
         ranking.section(order.rankings, order.best, order.key) if order.rankings else "",
         _table(entries),
         f'<ul class="note">{notes}</ul>',
@@ -67,20 +67,20 @@ def _table(entries: Sequence[Entry]) -> str:
     return html.table(("samples of", "iteration", "data", *keys), lines)
 
 
-def _pictures(entry: Entry, beside: Beside) -> str:
+def _pictures(entry: Entry, own: NearestImages) -> str:
     assert entry.result
     samples = entry.result.samples.cpu()
     head = f"<h2>{escape(entry.name)}</h2>"
     if samples.dim() != 4:
-        return f'{head}<div class="pictures">{_figure(scatter(beside.reals, samples), "generated points on real ones")}</div>'
-    assert beside.distances is not None
-    n, k = beside.distances.shape
-    nearest = beside.distances[:, 0]
-    said = (
-        f"left: samples; right: the {k} training images nearest to each, in {beside.where}. The nearest one is at distances of "
-        f"{nearest.min():.3g} to {nearest.max():.3g}, and a copy would be at 0"
+        return f'{head}<div class="pictures">{_figure(scatter(own.reals, samples), "generated points on real ones")}</div>'
+    assert own.distances is not None
+    n, k = own.distances.shape
+    closest = own.distances[:, 0]
+    caption = (
+        f"left: samples; right: the {k} training images nearest to each, in {own.where}. The nearest one is at distances of "
+        f"{closest.min():.3g} to {closest.max():.3g}, and a copy would be at 0"
     )
-    drawn = _figure(image_grid(samples, columns=8), "samples") + _figure(beside_the_nearest(samples[:n], beside.reals), said)
+    drawn = _figure(image_grid(samples, columns=8), "samples") + _figure(beside_the_nearest(samples[:n], own.reals), caption)
     return f'{head}<div class="pictures">{drawn}</div>'
 
 

@@ -8,25 +8,30 @@ from collections.abc import Sequence
 from datetime import datetime
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import torch
+from torch import Tensor
 
 from ganexp.cli.commands.evaluate import ASKED, OF_PAIRS, asked_of, checkpoints_of, of_folders, output_of, tables
-from ganexp.cli.commands.evaluate.page import Beside, page
+from ganexp.cli.commands.evaluate.page import NearestImages, page
 from ganexp.cli.commands.evaluate.tables import Entry
 from ganexp.cli.composing import compose
 from ganexp.cli.launching import joined
 from ganexp.cli.pages import headings
 from ganexp.cli.sweeping import Results, Sweep
+from ganexp.config.after_training import config_of, data_to_evaluate, evaluate_checkpoint, evaluate_images, evaluate_pairs
+from ganexp.config.assemble import dataset_of
 from ganexp.config.choices import choose
-from ganexp.config.evaluator import RunEvaluator, config_of, evaluate_pairs
 from ganexp.config.parsing import parse
 from ganexp.config.plain import evaluated, flat, plain
+from ganexp.config.run_data import RunData
 from ganexp.config.schema import Config
 from ganexp.data.unscaled import images_in
 from ganexp.distributed.group import FailedElsewhere
 from ganexp.distributed.processes import Processes
 from ganexp.documents import write_text
+from ganexp.evaluation.nearest import nearest
 from ganexp.facts import UserError
 from ganexp.logging import reading
 from ganexp.logging.layout import RunFolder
@@ -55,9 +60,9 @@ def run(options: argparse.Namespace) -> Path:
     order = tables.ranked(entries, *((sweep.metric, sweep.direction) if sweep else ()))
     print(tables.terminal(order, shutil.get_terminal_size((80, 24)).columns), end="\n\n")
     runs = [] if folders else [reading.read(RunFolder.of_checkpoint(entry.path.resolve()).path) for entry in entries]
-    told = options.places[0].resolve().name if len(options.places) == 1 else f"{len(entries)} evaluations"
-    title = headings.heading(runs, told) if runs else told
-    written = page(title, order, _beside(order.entries, options.nearest), headings.section(runs))
+    place = options.places[0].resolve().name if len(options.places) == 1 else f"{len(entries)} evaluations"
+    title = headings.heading(runs, place) if runs else place
+    written = page(title, order, _nearest_to(order.entries, options.nearest), headings.section(runs))
     document = {"date": f"{datetime.now():%Y-%m-%d %H:%M:%S}", **tables.document(order)}
     for name, text in {"json": json.dumps(document, indent=2, allow_nan=False), "html": written}.items():
         write_text(output / f"evaluation.{name}", text)
@@ -72,22 +77,21 @@ def _of_runs(options: argparse.Namespace, processes: Processes) -> list[Entry]:
     """
     checkpoints = [path for place in options.places for path in checkpoints_of(place, options.weights)]
     jobs = {path: job for place in options.places for path, job in _jobs(place, alone=len(options.places) == 1).items()}
-    told = [jobs.get(RunFolder.of_checkpoint(path).path, ("", "")) for path in checkpoints]
-    names = _names(checkpoints, told)
+    of_sweeps = [jobs.get(RunFolder.of_checkpoint(path).path, ("", "")) for path in checkpoints]
     asked = asked_of(options)
-    known: dict[str, RunEvaluator] = {}
+    loaded: dict[str, RunData] = {}
     entries = []
-    for path, name, (combination, seed) in zip(checkpoints, names, told, strict=True):
+    for path, name, (combination, seed) in zip(checkpoints, _names(checkpoints, of_sweeps), of_sweeps, strict=True):
         entry = Entry(name, path, combination=combination, seed=seed)
         try:
             config, state = processes.together(partial(config_of, path, asked, trust=options.trust, decode=options.decode))
             data = [config.dataset, config.conditional, _seed_of_data(config)]
             how = [config.measure, config.evaluation.model_dump(), config.precision, config.device]
-            seen_by = json.dumps([data, how])
-            if seen_by not in known:
-                known[seen_by] = processes.together(partial(RunEvaluator, config, processes))
-            entry.evaluator = known[seen_by]
-            entry.result = entry.evaluator.checkpoint(path, config, state, trust=options.trust)
+            shared = json.dumps([data, how])
+            if shared not in loaded:
+                loaded[shared] = processes.together(partial(data_to_evaluate, config, processes))
+            entry.data = loaded[shared]
+            entry.result = evaluate_checkpoint(entry.data, path, config, state, trust=options.trust)
         except (UserError, FailedElsewhere) as error:
             entry.problem = _as_options(error)
         entries.append(entry)
@@ -97,7 +101,7 @@ def _of_runs(options: argparse.Namespace, processes: Processes) -> list[Entry]:
 def _seed_of_data(config: Config) -> int | None:
     """Return the seed that data may have been drawn with; None for ganexp's own data sets, which draw with their own."""
     targets = [str(value) for key, value in flat({"dataset": config.dataset}) if key.endswith("_target_")]
-    return None if all(one.startswith("ganexp.") for one in targets) else config.seed
+    return None if all(target.startswith("ganexp.") for target in targets) else config.seed
 
 
 def _of_images(options: argparse.Namespace) -> list[Entry]:
@@ -114,18 +118,20 @@ def _of_images(options: argparse.Namespace) -> list[Entry]:
             except UserError as error:
                 entry.problem = str(error).rstrip(".")
         return entries
-    dataset = choose("dataset", parse(values).dataset).make()
+    config = parse(values)
+    dataset = dataset_of(choose("dataset", config.dataset), config.seed)
     if not dataset.bounded:
         raise UserError(f"--dataset {options.dataset} has latents, and folders hold images: name the set of the images")
     shape = dataset.shape
     for entry in entries:
         try:
             try:
-                data = images_in(entry.path, shape, options.samples, dataset)
+                images: Any = images_in(entry.path, shape, options.samples, dataset)
             except (ValueError, OSError) as error:
                 raise UserError(str(error).removeprefix("path should be ")) from None
-            entry.evaluator = RunEvaluator(parse(evaluated(values, asked | {"samples": len(data)})))  # type: ignore[arg-type]
-            entry.result = entry.evaluator.images(data)
+            config = parse(evaluated(values, asked | {"samples": len(images)}))
+            entry.data = data_to_evaluate(config, dataset=dataset)
+            entry.result = evaluate_images(entry.data, config, images)
         except UserError as error:
             entry.problem = _as_options(error)
     return entries
@@ -147,17 +153,17 @@ def _jobs(place: Path, *, alone: bool) -> dict[Path, tuple[str, str]]:
     """
     if not Sweep.find(place):
         return {}
-    found = Results.read(place)
+    results = Results.read(place)
     return {
-        run.folder: (name if alone else f"{place}: {name}", found.settings(run).get("seed", ""))
-        for run, name in zip(found.jobs.values(), found.combinations, strict=True)
+        run.folder: (name if alone else f"{place}: {name}", results.settings(run).get("seed", ""))
+        for run, name in zip(results.jobs.values(), results.combinations, strict=True)
         if run.state != "missing"
     }
 
 
-def _names(checkpoints: Sequence[Path], told: Sequence[tuple[str, str]]) -> list[str]:
+def _names(checkpoints: Sequence[Path], of_sweeps: Sequence[tuple[str, str]]) -> list[str]:
     """Return the shortest names that tell the runs apart: what differs in a sweep, the names of folders, or those of files."""
-    differing = [f"{combination} seed={seed}" if seed else combination for combination, seed in told]
+    differing = [f"{combination} seed={seed}" if seed else combination for combination, seed in of_sweeps]
     runs = [RunFolder.of_checkpoint(path.resolve()).path.name for path in checkpoints]
     with_files = [f"{run}/{path.stem}" for run, path in zip(runs, checkpoints, strict=True)]
     of_one_run = [path.stem for path in checkpoints] if len({*runs}) == 1 else []
@@ -168,24 +174,30 @@ def _names(checkpoints: Sequence[Path], told: Sequence[tuple[str, str]]) -> list
     return [f"{number}: {path}" for number, path in enumerate(checkpoints)]
 
 
-def _beside(entries: Sequence[Entry], wanted: str | None) -> list[Beside | None]:
+def _nearest_to(entries: Sequence[Entry], space: str | None) -> list[NearestImages | None]:
     """Find the real samples that are shown beside each entry's samples; data that several entries share are read once."""
     pictured = [entry for entry in entries if entry.result][:PICTURED]
-    found: dict[str, Beside] = {}
-    for evaluator in {id(entry.evaluator): entry.evaluator for entry in pictured if entry.evaluator}.values():
-        own = [entry for entry in pictured if entry.evaluator is evaluator]
-        if len(evaluator.shape) != 3:
-            found |= {entry.name: Beside(evaluator.some_reals().cpu()) for entry in own}
+    by_name: dict[str, NearestImages] = {}
+    for data in {id(entry.data): entry.data for entry in pictured if entry.data}.values():
+        own = [entry for entry in pictured if entry.data is data]
+        if len(data.dataset.shape) != 3:
+            by_name |= {entry.name: NearestImages(next(data.pictured()).cpu()) for entry in own}
         else:
-            found |= _nearest(own, evaluator, wanted)
-    return [found.get(entry.name) for entry in entries]
+            by_name |= _nearest_images(own, data, space)
+    return [by_name.get(entry.name) for entry in entries]
 
 
-def _nearest(entries: Sequence[Entry], evaluator: RunEvaluator, wanted: str | None) -> dict[str, Beside]:
+def _nearest_images(entries: Sequence[Entry], data: RunData, space: str | None) -> dict[str, NearestImages]:
+    assert data.evaluation
     samples = [entry.result.samples[:ROWS] for entry in entries if entry.result]
-    in_features = wanted != "pixels"
-    seen_by = evaluator.evaluator.features
-    where = f"features of {seen_by.name} {seen_by.checksum}".strip() if in_features and seen_by.name != "raw" else "pixels"
-    distances, nearest = evaluator.nearest(torch.cat(samples), NEAREST, in_features=in_features)
-    parts = zip(entries, distances.split([*map(len, samples)]), nearest.split([*map(len, samples)]), strict=True)
-    return {entry.name: Beside(own, apart, where) for entry, apart, own in parts}
+    features = data.evaluation.evaluator.features
+
+    def mapped(images: Tensor) -> Tensor:
+        return images.flatten(1) if space == "pixels" else features(images)[0]
+
+    named = f"features of {features.name} {features.checksum}".strip()
+    where = "pixels" if space == "pixels" or features.name == "raw" else named
+    distances, images = nearest(torch.cat(samples), data.pictured(), mapped, NEAREST)
+    counts = [*map(len, samples)]
+    parts = zip(entries, distances.split(counts), images.split(counts), strict=True)
+    return {entry.name: NearestImages(own, apart, where) for entry, apart, own in parts}

@@ -10,7 +10,8 @@ from typing import Any
 from ganexp.cli.sweeping.tables import as_text
 from ganexp.compare.ranking import Outcome, Ranking
 from ganexp.compare.ranking import ranked as of_combinations
-from ganexp.config.evaluator import EvaluationResult, RunEvaluator
+from ganexp.config.after_training import EvaluationResult
+from ganexp.config.run_data import RunData
 from ganexp.logging.meanings import sentences
 from ganexp.printable import printable
 
@@ -22,13 +23,13 @@ NAME = 30
 class Entry:
     """One set of samples: its figures, or else one sentence on why there are none; for a run of a sweep, its settings too.
 
-    What has evaluated it still holds the real data, which pictures are taken from.
+    Pictures are made of its data.
     """
 
     name: str
     path: Path
     result: EvaluationResult | None = None
-    evaluator: RunEvaluator | None = None
+    data: RunData | None = None
     problem: str = ""
     combination: str = ""
     seed: str = ""

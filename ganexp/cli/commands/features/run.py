@@ -5,7 +5,7 @@ import argparse
 from ganexp.cli.commands.features import NO_IMAGES
 from ganexp.cli.composing import compose
 from ganexp.config.choices import choose
-from ganexp.config.evaluation import classifier_file
+from ganexp.config.features import classifier_file
 from ganexp.config.plain import plain
 from ganexp.documents import refuse_unwritable
 from ganexp.evaluation.classifier import train_and_store

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from ganexp.batch import Batch
 from ganexp.config.loading import set_of
-from ganexp.config.run_data import looked_at_of
+from ganexp.config.run_data import preview_of
 from ganexp.config.targets import Trust
 from ganexp.facts import UserError
 from ganexp.sampling import Trained
@@ -32,11 +32,11 @@ def translated(
     if tuple(dataset.source_shape) != trained.source_shape:
         raise UserError(f"the data have sources of shape {dataset.source_shape} now, and had {trained.source_shape}")
     machine = Machine.resolved(str(trained.device), "fp64" if trained.dtype == torch.float64 else "fp32")
-    looked_at = looked_at_of(dataset, data, trained.classes, machine)
-    chosen = range(min(SHOWN, looked_at.count)) if indices is None else indices
-    if not all(0 <= index < looked_at.count for index in chosen):
-        raise UserError(f"there are {looked_at.count} sources, counted from 0: lower --n, --first or --indices")
-    reals = looked_at.read(chosen)
+    preview = preview_of(dataset, data, trained.classes, machine)
+    chosen = range(min(SHOWN, preview.count)) if indices is None else indices
+    if not all(0 <= index < preview.count for index in chosen):
+        raise UserError(f"there are {preview.count} sources, counted from 0: lower --n, --first or --indices")
+    reals = preview.read(chosen)
     assert reals.source is not None  # the data have a source_shape
     translations = torch.cat([trained.generate(part) for part in Batch(reals.source, reals.conditions).split(batch_size)])
-    return reals.source, translations, reals.values if looked_at.paired else None
+    return reals.source, translations, reals.values if preview.paired else None

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +15,11 @@ from ganexp.config.assemble import dataset_of, prior_of
 from ganexp.config.check import facts_of
 from ganexp.config.choices import choose, chosen_of, name_of
 from ganexp.config.decoders import with_decoder
-from ganexp.config.evaluation import plan_evaluation
-from ganexp.config.loading import load
+from ganexp.config.evaluation import comparison_of
+from ganexp.config.loading import generator_of
 from ganexp.config.parsing import parse
 from ganexp.config.plain import evaluated
-from ganexp.config.run_data import looked_at_of, reals_of
+from ganexp.config.run_data import DataPlan, RunData, load_data
 from ganexp.config.schema import Config
 from ganexp.config.targets import Trust
 from ganexp.config.untrusted import checked
@@ -29,11 +29,11 @@ from ganexp.data.unscaled import Pictures
 from ganexp.distributed.processes import Processes
 from ganexp.evaluation import Evaluator, Raw, real_batches
 from ganexp.evaluation.measures.pairs import PairMeasure
-from ganexp.evaluation.nearest import nearest
 from ganexp.facts import Facts, UserError
 from ganexp.instruments.scalar import Scalar
 from ganexp.printable import printable
 from ganexp.prior import Prior
+from ganexp.streams import seed_global_streams, stream
 from ganexp.training import CheckpointError, checkpoint, execution
 
 SHOWN, POINTS = 64, 250
@@ -53,105 +53,96 @@ class EvaluationResult:
     iteration: int | None = None
 
 
-class RunEvaluator:
-    """Real data, features and measures, as a configuration says; read once, for any number of sets of samples.
+def data_to_evaluate(config: Config, processes: Processes | None = None, dataset: Dataset | None = None) -> RunData:
+    """Load the data, the measures and the features that a configuration names, for any number of sets of samples.
 
     Args:
         config: The configuration.
         processes: The processes that evaluate together; only the one that writes has figures.
+        dataset: Its data set, if that has been made already; its draws while loading are the same each time.
 
     Raises:
         UserError: The data, a measure or features cannot be obtained.
     """
+    machine, processes = _machine_of(config), processes or Processes()
+    chosen = choose("dataset", config.dataset)
+    if dataset:
+        seed_global_streams(stream(config.seed, "dataset").initial_seed())
+    with chosen.saying():
+        dataset = with_decoder(dataset or dataset_of(chosen, config.seed), machine.device)
+    facts = facts_of(config, machine, processes.count, dataset)
+    comparison = comparison_of(chosen_of(config, "measure"), config, facts)
+    if missing := comparison.missing():
+        raise UserError(" ".join(missing))
+    data = load_data(DataPlan(config, machine, processes, facts, comparison), dataset)
+    data.reals.close()  # nothing is to be read ahead
+    return (
+        data
+        if data.identity
+        else replace(data, identity=json.dumps([config.dataset, config.evaluation.against], sort_keys=True))
+    )
 
-    def __init__(self, config: Config, processes: Processes | None = None) -> None:
-        self.processes = processes or Processes()
-        self.machine = execution.Machine.resolved(config.device, config.precision)
-        self._set_up(config)
-        chosen = choose("dataset", config.dataset)
-        with chosen.saying():
-            dataset = with_decoder(dataset_of(chosen, config.seed), self.machine.device)
-        facts = facts_of(config, self.machine, self.processes.count, dataset)
-        plan = plan_evaluation(chosen_of(config, "measure"), config, facts)
-        if missing := plan.missing():
-            raise UserError(" ".join(missing))
-        self.shape = facts.shape
-        self.pictured, self.shown = dataset.pictured, dataset.picture_shape
-        self.reals, self.frequencies = reals_of(config, self.machine, facts.classes, dataset)
-        self.reals.close()  # nothing is to be read ahead
-        self.looked_at = looked_at_of(dataset, self.reals.data, facts.classes, self.machine) if facts.source_shape else None
-        plan = plan.of_at_most(self.looked_at.count) if self.looked_at else plan
-        evaluator = plan.evaluator(self.machine)
-        assert evaluator is not None
-        self.evaluator, self.evaluation = evaluator, plan.callback(self.machine, self.reals, self.processes, evaluator)
-        self.dataset = name_of(config.dataset)
-        self.data = plan.compared_with(self.reals).identity or json.dumps(
-            [config.dataset, config.evaluation.against], sort_keys=True
-        )
 
-    def checkpoint(self, path: Path, config: Config, state: Mapping[str, Any], *, trust: Trust = ()) -> EvaluationResult:
-        """Evaluate the generator in a checkpoint of a run on these data, with the latents that its run is evaluated on.
+def evaluate_checkpoint(
+    data: RunData, path: Path, config: Config, state: Mapping[str, Any], *, trust: Trust = ()
+) -> EvaluationResult:
+    """Evaluate the generator in a checkpoint of a run on its data, with the latents that its run is evaluated on.
 
-        Args:
-            path: The checkpoint.
-            config: Its run's configuration, which agrees with this evaluator's in all that concerns data, measures and machine.
-            state: What the checkpoint holds, as `config_of` has read it.
-            trust: As for `config_of`.
+    Args:
+        data: The data of its run.
+        path: The checkpoint.
+        config: Its run's configuration, of which `data` have been loaded, but for what concerns networks.
+        state: What the checkpoint holds, as `config_of` has read it.
+        trust: As for `config_of`.
 
-        Raises:
-            CheckpointError, UserError: The checkpoint cannot be loaded.
-            UserError: A measure has no value.
-        """
-        self._set_up(config)  # another evaluator may have chosen other kernels since
-        network, prior, samples = self.processes.together(lambda: self._loaded(path, config, state, trust))
-        return self._result(self.evaluation.figures(network, prior), samples, state["run"]["iteration"])
+    Raises:
+        UserError: The checkpoint cannot be loaded, or a measure has no value.
+    """
+    assert data.evaluation
+    evaluation, machine = data.evaluation, _machine_of(config)  # another evaluation may have chosen other kernels since
 
-    def _set_up(self, config: Config) -> None:
-        execution.set_up(self.machine, deterministic=config.deterministic, threads=config.threads)
-
-    def _loaded(self, path: Path, config: Config, state: Mapping[str, Any], trust: Trust) -> tuple[nn.Module, Prior, Tensor]:
-        machine, averaged = self.machine, config.evaluation.of == "average"
-        trained = load(path, trust=trust, device=machine.device, averaged=averaged, state=state)
-        network = trained.network
+    def loaded() -> tuple[nn.Module, Prior, Tensor]:
+        network = generator_of(path, state, config, trust).to(machine.device)
         execution.lay_out(network, machine, config.channels_last, compiled=config.compile)  # which changes the rounding
-        prior = prior_of(config, machine.device, machine.dtype, self.frequencies, self.looked_at)
-        if trained.classes != prior.classes:
-            raise CheckpointError(f"{path} has {trained.classes} classes, but its data have {prior.classes}")
-        samples = self.evaluation.first(network, prior, SHOWN if len(self.shape) == 3 else POINTS)
-        if tuple(samples.shape[1:]) != self.shown:
-            raise CheckpointError(f"{path} makes samples of shape {tuple(samples.shape[1:])}, and its data are {self.shown}")
+        prior = prior_of(config, machine.device, machine.dtype, data.frequencies, data.preview)
+        if state["classes"] != prior.classes:
+            raise CheckpointError(f"{path} has {state['classes']} classes, but its data have {prior.classes}")
+        samples = evaluation.first(network, prior, SHOWN if len(data.dataset.shape) == 3 else POINTS)
+        shape, expected = tuple(samples.shape[1:]), data.dataset.picture_shape
+        if shape != expected:
+            raise CheckpointError(f"{path} makes samples of shape {shape}, and its data are {expected}")
         return network, prior, samples
 
-    def images(self, data: MapStyle[Tensor]) -> EvaluationResult:
-        """Evaluate images; there must be `evaluation.samples` of them.
+    network, prior, samples = evaluation.processes.together(loaded)
+    return _result(data, config, evaluation.figures(network, prior), samples, state["run"]["iteration"])
 
-        Raises:
-            UserError: An image cannot be decoded, or a measure has no value.
-        """
-        place = (self.machine.device, self.machine.dtype)
-        try:
-            figures = self.evaluator(map(Batch, real_batches(data, *place)))
-            return self._result(figures, next(real_batches(data, *place))[:SHOWN])
-        except OSError as error:
-            raise UserError(str(error)) from error
 
-    def nearest(self, samples: Tensor, k: int, *, in_features: bool) -> tuple[Tensor, Tensor]:
-        """Find the nearest real samples, as `ganexp.evaluation.nearest` does, in features or in pixels."""
+def evaluate_images(data: RunData, config: Config, images: MapStyle[Tensor]) -> EvaluationResult:
+    """Evaluate images against data; there must be `evaluation.samples` of them.
 
-        def see(batch: Tensor) -> Tensor:
-            return self.evaluator.features(batch)[0] if in_features else batch.flatten(1)
+    Raises:
+        UserError: An image cannot be decoded, or a measure has no value.
+    """
+    assert data.evaluation
+    place = (data.reals.device, data.reals.dtype)
+    try:
+        figures = data.evaluation.evaluator(map(Batch, real_batches(images, *place)))
+        return _result(data, config, figures, next(real_batches(images, *place))[:SHOWN])
+    except OSError as error:
+        raise UserError(str(error)) from error
 
-        return nearest(samples, self._real_batches(), see, k)
 
-    def some_reals(self) -> Tensor:
-        """Return a batch of real samples, drawn at random."""
-        return next(self._real_batches())
+def _machine_of(config: Config) -> execution.Machine:
+    """Return the machine of a configuration, set up as it says."""
+    machine = execution.Machine.resolved(config.device, config.precision)
+    execution.set_up(machine, deterministic=config.deterministic, threads=config.threads)
+    return machine
 
-    def _real_batches(self) -> Iterator[Tensor]:
-        return real_batches(self.reals.data, self.machine.device, self.machine.dtype, derive=self.pictured)
 
-    def _result(self, figures: dict[str, float], samples: Tensor, iteration: int | None = None) -> EvaluationResult:
-        return EvaluationResult(figures, self.evaluator.keys, self.dataset, self.data, samples, iteration)
+def _result(
+    data: RunData, config: Config, figures: dict[str, float], samples: Tensor, iteration: int | None = None
+) -> EvaluationResult:
+    return EvaluationResult(figures, data.figures, name_of(config.dataset), data.identity, samples, iteration)
 
 
 def evaluate_pairs(config: Config, place: Path, targets: Path) -> EvaluationResult:
