@@ -6,7 +6,7 @@ import signal
 import sys
 from pathlib import Path
 
-from ganexp.cli.line import key_of, read, without
+from ganexp.cli.line import key_of, read_line, without
 from ganexp.cli.naming import by_latest
 from ganexp.config.untrusted import is_typed_again
 from ganexp.logging.base import Summary
@@ -55,7 +55,7 @@ def command_to_resume(word: str) -> str:
     Args:
         word: `resume=` or `sweep.resume=` with the folder.
     """
-    line = read(sys.argv[1:])
+    line = read_line(sys.argv[1:])
     if line.sweeps or key_of(word) == "sweep.resume":
         arguments = ["-m", *line.options, word, *without(line.words, "hydra.sweep.dir", "hydra.mode", "sweep.resume")]
     else:

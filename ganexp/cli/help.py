@@ -13,7 +13,7 @@ import sys
 import textwrap
 from collections.abc import Iterator, Sequence
 
-from ganexp.cli.line import read
+from ganexp.cli.line import read_line
 from ganexp.cli.options import Option, options, primary
 from ganexp.config.defaults import conf_folder
 from ganexp.config.plugins import conf_folders
@@ -57,7 +57,7 @@ def print_help(arguments: Sequence[str]) -> str | None:
 def described(arguments: Sequence[str]) -> str:
     """Return the groups and the keys of the configuration that a command line names, as text for a terminal."""
     width = max(NARROWEST, min(WIDEST, shutil.get_terminal_size().columns))
-    line = read([word for word in arguments if word not in ("-h", "--help")])
+    line = read_line([word for word in arguments if word not in ("-h", "--help")])
     typed = [line.further] if line.further else []
     folders = [line.conf, *conf_folders(), *typed]  # in Hydra's order
     config, built_in = primary(folders, line.name), primary([conf_folder()])

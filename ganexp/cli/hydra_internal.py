@@ -38,8 +38,8 @@ class Loader(ConfigLoaderImpl):
 
     def __init__(self, path: ConfigSearchPath) -> None:
         super().__init__(path)
-        self.told: dict[str, Any] = {}
-        """What the jobs of a sweep are told when they begin, by dotted key."""
+        self.job_values: dict[str, Any] = {}
+        """Values that the jobs of a sweep are given when they begin, by dotted key."""
         self._checked: dict[tuple[str, ...], bytes] = {}
 
     def validate_sweep_overrides_legal(  # type: ignore[override]  # a static method there, called on the object
@@ -58,14 +58,14 @@ class Loader(ConfigLoaderImpl):
         super().validate_sweep_overrides_legal(list(overrides), run_mode, from_shell)
 
     def load_sweep_config(self, master_config: DictConfig, sweep_overrides: list[str]) -> DictConfig:
-        """Return the configuration of a job, with what it is told."""
+        """Return the configuration of a job, with the values that it is given."""
         words = tuple(sweep_overrides)
         kept = self._checked.get(words)
         config = pickle.loads(kept) if kept else super().load_sweep_config(master_config, sweep_overrides)
-        if not self.told:
+        if not self.job_values:
             self._checked[words] = pickle.dumps(config)  # some 20 kB
         with open_dict(config):
-            for key, value in self.told.items():
+            for key, value in self.job_values.items():
                 OmegaConf.update(config, key, value)
         return config
 

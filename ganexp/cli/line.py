@@ -56,7 +56,7 @@ class Parser(ArgumentParser):
         raise UserError(f"{message}.")
 
 
-def read(arguments: Sequence[str]) -> Line:
+def read_line(arguments: Sequence[str]) -> Line:
     """Read a command line."""
     parser = Parser()
     parser.add_argument("-m", "--multirun", action="store_true")

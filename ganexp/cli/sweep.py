@@ -223,7 +223,7 @@ def _tell_jobs(loader: Loader, cfg: DictConfig, folder: Path, most: int) -> None
     if at_once := cfg.hydra.launcher.get("n_jobs"):
         at_once = at_once if at_once > 0 else max(1, (psutil.cpu_count() or 1) + 1 + at_once)
         cfg.hydra.launcher.n_jobs = values["launcher.n_jobs"] = min(at_once, most)
-    loader.told = {f"hydra.{key}": value for key, value in values.items()}
+    loader.job_values = {f"hydra.{key}": value for key, value in values.items()}
 
 
 def _literal(path: Path | str) -> str:
@@ -275,9 +275,9 @@ def _check_search(cfg: DictConfig, parsed: Sequence[Override]) -> None:
     """Refuse a search without Optuna, and one that Optuna does not take; its study has a name from now on."""
     if find_spec("optuna") is None:
         raise UserError("hydra/sweeper=search needs Optuna, which is not installed: pip install -e '.[optuna]'.")
-    from ganexp.cli.sweeping.search import check  # imports Optuna
+    from ganexp.cli.sweeping.search import study_name  # imports Optuna
 
-    cfg.hydra.sweeper.study_name = check(cfg.hydra.sweeper, parsed, cfg.sweep.metric)
+    cfg.hydra.sweeper.study_name = study_name(cfg.hydra.sweeper, parsed, cfg.sweep.metric)
 
 
 def _check_jobs(loader: Loader, cfg: DictConfig, jobs: Sequence[Sequence[str]]) -> None:

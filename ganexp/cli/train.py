@@ -40,9 +40,9 @@ def train(words: Sequence[str]) -> None:
     if any(word.partition("=")[0] in VIEWS for word in words):
         show(words)
         return
-    from ganexp.cli.line import read
+    from ganexp.cli.line import read_line
 
-    line = read(words)
+    line = read_line(words)
     if line.sweeps or line.value_of("sweep.resume"):
         from ganexp.cli.sweep import sweep
 

@@ -125,7 +125,7 @@ def chosen_by(config: Config, trust: Trust = None) -> Choices:
     for side in ("g", "d"):
         if not isinstance(config.optimizer.get(side), dict):
             raise UserError(f"optimizer.{side} must be a group of settings, as in conf/optimizer/adam.yaml.")
-        choices.append(choose(f"optimizer.{side}", config.optimizer[side], trust, said_above=config.optimizer))
+        choices.append(choose(f"optimizer.{side}", config.optimizer[side], trust, inherited=config.optimizer))
     shared = {"name", "g", "d"}.union(*(choice.settings for choice in choices[-2:]))
     for name in config.optimizer:
         if name not in shared:
@@ -151,14 +151,14 @@ def measures_in(chosen: Mapping[str, Node]) -> Nodes:
     return {name: chosen.get(name, node) for members in listed for name, node in members.items()}
 
 
-def choose(key: str, node: Node, trust: Trust = None, *, said_above: Mapping[str, Any] = MappingProxyType({})) -> Choice:
+def choose(key: str, node: Node, trust: Trust = None, *, inherited: Mapping[str, Any] = MappingProxyType({})) -> Choice:
     """Find the class or function that a node names, and check its settings against the signature; nothing is made.
 
     Args:
         key: Where the node lies.
         node: The target, and its settings.
         trust: Modules from which it may come.
-        said_above: Settings of the group that the node may inherit; mistakes in inherited ones are reported at the group's key.
+        inherited: Settings of the group that the node may inherit; mistakes in inherited ones are reported at the group's key.
     """
     group = key.partition(".")[0]
     function = target(node, key, trust)
@@ -177,7 +177,7 @@ def choose(key: str, node: Node, trust: Trust = None, *, said_above: Mapping[str
         if name in hints and value != "???" and not _names_targets(value):
             if name == "of" and _is_of_parts(hints[name]):
                 raise UserError(f"{key}.of is a choice of its own, as in {group}@{key}.of=…; got {shown(value)}.")
-            taken_over = name in said_above and repr(said_above[name]) == repr(value)  # NaN is not equal to itself
+            taken_over = name in inherited and repr(inherited[name]) == repr(value)  # NaN is not equal to itself
             check_type(f"{group if taken_over else key}.{name}", value, hints[name])
     inner = {name: _chosen(f"{key}.{name}", part, trust) for name, part in _inner(key, node).items()}
     for name, default in known.items():

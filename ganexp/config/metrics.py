@@ -44,7 +44,7 @@ def measured_by(cfg: Any, trust: Trust = None) -> dict[str, Scalar]:
 
 def refuse_unknown_metric(
     key: str,
-    metric: str | None,
+    metric: str,
     cfg: Any,
     trust: Trust = None,
     *,
@@ -54,13 +54,11 @@ def refuse_unknown_metric(
 
     Args:
         key: The key of the configuration that names the metric.
-        metric: A key of the rows, or None.
+        metric: A key of the rows.
         cfg: The configuration.
         trust: Modules from which they may come.
         figures: The figures of the run's evaluation, if they are known.
     """
-    if metric is None:
-        return
     by_key = {figure: name for name, measure in measures_offered().items() for figure in measure.keys}
     if figures is not None and metric not in figures and (first := _in_first_features(metric)) in by_key:
         features = "" if first == metric else f" evaluation.features=[…,{metric.removeprefix(first)[1:]}]"
@@ -94,9 +92,9 @@ def high_is_best(key: str, metric: str, cfg: Any, trust: Trust = None) -> bool:
     figures = {key: figure for measure in (*measures_offered().values(), *further) for key, figure in measure.keys.items()}
     declared = {**known(measured_by(cfg, trust)), **figures}.get(_in_first_features(metric))
     if declared is not None and not declared.best:
-        told = "add sweep.direction=minimize or maximize" if key == "sweep.metric" else "choose another key"
+        remedy = "add sweep.direction=minimize or maximize" if key == "sweep.metric" else "choose another key"
         raise UserError(
-            f"{key}={metric} does not say whether its lowest or its highest value is best: {told}, or declare best=… in the "
+            f"{key}={metric} does not say whether its lowest or its highest value is best: {remedy}, or declare best=… in the "
             "Scalar of a part of your own."
         )
     return declared is not None and declared.best == "highest"

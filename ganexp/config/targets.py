@@ -56,7 +56,7 @@ def target(node: Node, key: str, trust: Trust = None) -> Target:
     place = "dataset.dataset.…" if place.startswith("dataset.dataset.") else place
     contract = CONTRACTS.get(place) or CONTRACTS[key.partition(".")[0]]
     if not contract.fits(member):
-        raise UserError(f"{key}._target_={name} must be {contract.said}.")
+        raise UserError(f"{key}._target_={name} must be {contract.description}.")
     return member
 
 
@@ -120,13 +120,13 @@ class Contract:
 
     Args:
         fits: Whether it takes a class or a function.
-        said: What it takes, in words.
+        description: What it takes, in words.
         leading: How many leading arguments come from the run, and not from the configuration.
         given: Keyword arguments that the run gives as well.
     """
 
     fits: Callable[[Any], bool]
-    said: str
+    description: str
     leading: int = 0
     given: tuple[str, ...] = ()
 

@@ -35,7 +35,7 @@ def test_a_job_is_composed_once_and_is_told_what_its_sweep_knows(monkeypatch: py
         cfg = loader.load_configuration("train", ["hydra.mode=MULTIRUN"], run_mode=RunMode.MULTIRUN)
         first = loader.load_sweep_config(cfg, ["seed=3"])
         monkeypatch.setattr(loader, "load_configuration", None)
-        loader.told = {"hydra.sweep.dir": str(tmp_path)}
+        loader.job_values = {"hydra.sweep.dir": str(tmp_path)}
         again = loader.load_sweep_config(cfg, ["seed=3"])
     assert again.hydra.sweep.dir == str(tmp_path) != first.hydra.sweep.dir
     assert again.seed == first.seed == 3

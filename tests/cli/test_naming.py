@@ -7,7 +7,7 @@ import pytest
 from omegaconf import OmegaConf
 
 from ganexp.cli.folders import make_new
-from ganexp.cli.line import read
+from ganexp.cli.line import read_line
 from ganexp.cli.naming import LONGEST, changes, class_names, run_name
 from ganexp.facts import UserError
 from tests.processes import joined
@@ -87,7 +87,7 @@ def test_a_name_is_given_once(tmp_path):
 
 @pytest.mark.parametrize("adding", ["", "+", "++"])
 def test_a_folder_that_was_named_is_taken_however_it_was_written(adding):
-    typed = read([f"{adding}hydra.run.dir=out"])
+    typed = read_line([f"{adding}hydra.run.dir=out"])
     assert typed.value_of("hydra.run.dir") == "out"
     assert typed.value_of("hydra.sweep.dir") is None
 

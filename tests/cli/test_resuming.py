@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
-from ganexp.cli.line import Line, read
+from ganexp.cli.line import Line, read_line
 from ganexp.cli.naming import by_latest
 from ganexp.cli.resuming import find_checkpoint, found_by_auto, newest_unfinished, resumed
 from ganexp.cli.sweep import _literal, continued
@@ -36,19 +36,19 @@ def run_folder(folder, *overrides, **values):
 
 
 def asked(*words):
-    line = read(words)
+    line = read_line(words)
     return resumed(line, line.value_of("resume"))
 
 
 def test_a_line_is_read_with_its_folders_wherever_its_options_stand(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    line = read(["-cd", "mine", "loss=hinge", "--config-name=other", "~penalty", "-m", "optimizer.lr=-1"])
+    line = read_line(["-cd", "mine", "loss=hinge", "--config-name=other", "~penalty", "-m", "optimizer.lr=-1"])
     assert line == Line(("loss=hinge", "~penalty", "optimizer.lr=-1"), sweeps=True, further=tmp_path / "mine", name="other")
     assert line.options == ["--config-dir", str(tmp_path / "mine"), "--config-name", "other"]
-    assert read(["a=1", "+a=2=3"]).value_of("a") == "2=3"
+    assert read_line(["a=1", "+a=2=3"]).value_of("a") == "2=3"
     for wrong in (["--config-dir"], ["--loss=hinge"]):
         with pytest.raises(UserError, match=re.escape(wrong[0].partition("=")[0].lstrip("-"))):
-            read(wrong)
+            read_line(wrong)
 
 
 def test_a_run_goes_on_with_its_own_values_and_with_what_is_typed_over_them(tmp_path):
@@ -109,23 +109,22 @@ def test_a_link_is_followed_and_one_to_itself_is_no_run(tmp_path, monkeypatch):
         with pytest.raises(UserError, match=sentence):
             find_checkpoint(name)
     with pytest.raises(UserError, match="holds no sweep"):
-        continued(read(["-m", "sweep.resume=loop"]))
+        continued(read_line(["-m", "sweep.resume=loop"]))
 
 
 def test_a_sweep_goes_on_with_the_words_that_it_was_started_with_and_with_no_others(tmp_path):
     words = ("iterations=20", "seed=0,1", "hydra/launcher=parallel")
     Sweep(words, ("seed",), (("seed=0",), ("seed=1",)), options=("--config-dir", "/mine")).save(tmp_path)
     resume = f"sweep.resume={tmp_path}"
-    assert (
-        continued(read(["-cd", "/mine", "iterations=20", resume, "seed=0,1", "trust=mine", "hydra.verbose=true"])) == tmp_path
-    )
-    assert continued(read(["-m", "seed=0,1"])) is None
+    line = read_line(["-cd", "/mine", "iterations=20", resume, "seed=0,1", "trust=mine", "hydra.verbose=true"])
+    assert continued(line) == tmp_path
+    assert continued(read_line(["-m", "seed=0,1"])) is None
     for others in (["-cd", "/mine"], ["-cd", "/mine", "iterations=30", "seed=0,1"], ["iterations=20", "seed=0,1"]):
         with pytest.raises(UserError, match=r"beside it, --config-dir /mine iterations=20 seed=0,1\.$"):
-            continued(read([*others, resume]))
+            continued(read_line([*others, resume]))
     Sweep(words, ("seed",)).save(tmp_path)
     with pytest.raises(UserError, match=r"is a search; continue it by giving its hydra\.sweeper\.study_name again\."):
-        continued(read([resume]))
+        continued(read_line([resume]))
 
 
 def test_beside_a_broken_checkpoint_an_earlier_one_is_named(tmp_path):
@@ -145,7 +144,7 @@ def test_beside_a_broken_checkpoint_an_earlier_one_is_named(tmp_path):
 def test_a_broken_record_of_a_sweep_is_one_sentence(content, tmp_path):
     (tmp_path / "sweep.json").write_text(content)
     with pytest.raises(UserError, match="holds no sweep"):
-        continued(read(["-m", f"sweep.resume={tmp_path}"]))
+        continued(read_line(["-m", f"sweep.resume={tmp_path}"]))
 
 
 def test_a_table_is_made_whatever_the_summaries_say(tmp_path):

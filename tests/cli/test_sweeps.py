@@ -252,7 +252,7 @@ def test_no_more_processes_run_than_there_are_jobs(typed, jobs, processes, monke
     cfg = OmegaConf.create({"hydra": {"launcher": {"n_jobs": typed}, "sweep": {"dir": "x"}}})
     loader = SimpleNamespace()
     _tell_jobs(loader, cfg, Path("a"), jobs)
-    assert cfg.hydra.launcher.n_jobs == loader.told["hydra.launcher.n_jobs"] == processes
+    assert cfg.hydra.launcher.n_jobs == loader.job_values["hydra.launcher.n_jobs"] == processes
 
 
 def hold(folder, seconds, told, jobs=1):

@@ -3,7 +3,7 @@
 import pytest
 
 from ganexp import build
-from ganexp.cli.line import read
+from ganexp.cli.line import read_line
 from ganexp.cli.run import run
 from ganexp.documents import write_state
 from ganexp.training import Checkpoints, checkpoint
@@ -29,7 +29,7 @@ def test_a_run_that_goes_on_reads_each_file_once(kept, files, tmp_path, monkeypa
         return read_state(path)
 
     monkeypatch.setattr(checkpoint, "read_state", recorded)
-    run(read([f"resume={tmp_path}", "iterations=4"]))
+    run(read_line([f"resume={tmp_path}", "iterations=4"]))
     assert paths == files
 
 

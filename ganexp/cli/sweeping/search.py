@@ -172,8 +172,8 @@ class Search(Sweeper):
         return more
 
 
-def check(sweeper: DictConfig, overrides: Sequence[Override], metric: str) -> str:
-    """Refuse a search that cannot begin, and return the name of its study, which is in its storage from now on."""
+def study_name(sweeper: DictConfig, overrides: Sequence[Override], metric: str) -> str:
+    """Return the name of the study of a search, which is in its storage from now on; refuse a search that cannot begin."""
     try:
         space, _ = space_of(overrides)
     except ValueError as error:
