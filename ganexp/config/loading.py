@@ -224,11 +224,6 @@ def _settled(network: nn.Module, batches: int, stored: _Stored) -> nn.Module:
     return settled
 
 
-def data_of(trained: Trained, *, trust: Trust = ()) -> Tensor | MapStyle[Tensor]:
-    """Load the data of a generator's configuration, as `set_of` does."""
-    return set_of(trained, trust=trust)[1]
-
-
 def set_of(trained: Trained, *, trust: Trust = ()) -> tuple[Dataset, Tensor | MapStyle[Tensor]]:
     """Return the data set of a generator's configuration, and what it has loaded. Reseeds the global random streams."""
     node = trained.origin.dataset

@@ -17,10 +17,10 @@ from torchvision import datasets, transforms
 
 from benchmarks.section import Section
 from ganexp.cli.commands.compare.cases import CASES, trainer_of
-from ganexp.cli.pages.markdown import table
 from ganexp.compare.intervals import of_ratio
 from ganexp.compare.racing import synchronize
 from ganexp.data import MNIST, ImageFolder, Resident, Streamed, load_cached
+from measuring.markdown import table
 
 BATCH = 64
 SETS = ("mnist/", "cifar10-train.zip")

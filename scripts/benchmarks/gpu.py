@@ -7,10 +7,10 @@ from torch.profiler import ProfilerActivity, profile
 
 from benchmarks.section import Section
 from ganexp.cli.commands.compare.cases import CASES, trainer_of
-from ganexp.cli.pages.markdown import table
 from ganexp.compare.racing import Contender, seconds_of
 from ganexp.gan import GAN
 from ganexp.instruments.counting import LiveActivations, operations, weights_of
+from measuring.markdown import table
 
 SETTINGS = {"default": (), "bf16": ("precision=bf16",)}
 

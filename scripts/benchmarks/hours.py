@@ -11,8 +11,8 @@ from torch.utils.module_tracker import ModuleTracker
 from benchmarks.on_meta import on_meta
 from benchmarks.section import Section
 from ganexp import compose
-from ganexp.cli.pages.markdown import table
 from ganexp.config.check import check
+from measuring.markdown import table
 
 RECIPES = Path(__file__).resolve().parents[2] / "conf" / "experiment"
 LAUNCHES = 0.002

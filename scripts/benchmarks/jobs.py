@@ -11,9 +11,9 @@ from benchmarks.section import Section
 from ganexp import build
 from ganexp.cli.composing import compose
 from ganexp.cli.line import Line
-from ganexp.cli.pages.markdown import table
 from ganexp.cli.sweep import sweep
 from ganexp.compare.intervals import of_ratio
+from measuring.markdown import table
 
 COUNT = 10
 WORDS = ("experiment=ring", "iterations=200", "threads=1", "device=cpu", "logger=[]")

@@ -11,11 +11,11 @@ from benchmarks.section import Section, bars
 from games.vocoder import Vocoder
 from ganexp import Step, strategies
 from ganexp.cli.commands.compare.cases import CASES, trainer_of
-from ganexp.cli.pages.markdown import table
 from ganexp.compare import plain_loops
 from ganexp.compare.plain_loops import images_of
 from ganexp.compare.racing import Contender, race_for
 from measuring import loops
+from measuring.markdown import table
 
 PIX2PIX = (
     *("dataset=degraded", "dataset@dataset.of=fake", "dataset.of.image_size=64", "dataset.how=edges"),

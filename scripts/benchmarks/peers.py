@@ -23,9 +23,9 @@ from torchvision import transforms
 from benchmarks.section import Section, bars
 from ganexp import GAN
 from ganexp.cli.commands.compare.cases import CASES, trainer_of
-from ganexp.cli.pages.markdown import table
 from ganexp.compare.plain_loops import images_of
 from ganexp.compare.racing import Contender, race_for
+from measuring.markdown import table
 
 Style = Callable[[GAN, Iterator[Tensor], Adam, Adam], None]
 """One step, given a GAN for its networks and its prior, real images, and the optimisers of G and D."""

@@ -19,11 +19,11 @@ from benchmarks.section import Section
 from ganexp import Trainer, build, compose
 from ganexp.batch import Gradients
 from ganexp.cli.commands.compare.cases import CASES
-from ganexp.cli.pages.markdown import table
 from ganexp.compare.racing import Times, seconds_of, synchronize
 from ganexp.distributed.group import DistributedProcesses
 from ganexp.distributed.joining import join
 from ganexp.distributed.processes import Processes
+from measuring.markdown import table
 
 COUNTED = 10
 """Iterations in which collectives are counted and timed."""

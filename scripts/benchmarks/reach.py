@@ -11,9 +11,9 @@ from benchmarks.on_meta import on_meta
 from benchmarks.section import Section
 from ganexp import compose
 from ganexp.batch import Batch, Gradients
-from ganexp.cli.pages.markdown import table
 from ganexp.config.check import check
 from ganexp.distributed.processes import Processes, Whole
+from measuring.markdown import table
 
 RECIPES = ("dcgan", "began", "sngan", "sagan", "wgan_gp", "r3gan")
 ASSUMED = 50.0

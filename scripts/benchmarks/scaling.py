@@ -7,10 +7,10 @@ from matplotlib.figure import Figure
 
 from benchmarks.section import Section
 from ganexp.cli.commands.compare.cases import FAKE, trainer_of
-from ganexp.cli.pages.markdown import table
 from ganexp.compare import plain_loops
 from ganexp.compare.plain_loops import images_of
 from ganexp.compare.racing import Contender, Times, race_for
+from measuring.markdown import table
 
 NAMES = ("textbook", "detach", "joint", "one_stage")
 

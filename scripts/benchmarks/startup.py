@@ -9,8 +9,8 @@ import time
 from pathlib import Path
 
 from benchmarks.section import Section
-from ganexp.cli.pages.markdown import table
 from ganexp.compare.intervals import of_ratio
+from measuring.markdown import table
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 IMPORTS = "import torch, torchvision, hydra, wandb"

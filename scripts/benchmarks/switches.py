@@ -6,9 +6,9 @@ import torch
 
 from benchmarks.section import Section
 from ganexp.cli.commands.compare.cases import CASES, trainer_of
-from ganexp.cli.pages.markdown import table
 from ganexp.compare.racing import Contender, race_for
 from ganexp.training import Trainer
+from measuring.markdown import table
 
 ON_CPU = {
     "own gradients only": ("redundant_gradients=true", "redundant_gradients=false"),

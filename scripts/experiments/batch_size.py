@@ -14,10 +14,10 @@ from experiments.finding import Finding, about, rule_of, together
 from experiments.racing import case_of, raced, rows_of
 from ganexp.cli.commands.compare.cases import trainer_of
 from ganexp.cli.pages.figures import reaches
-from ganexp.cli.pages.markdown import table
 from ganexp.compare.cost import Measured
 from ganexp.compare.intervals import Interval, of_ratio
 from ganexp.compare.racing import synchronize
+from measuring.markdown import table
 
 RACE = ("g_first, redundant", "detach, redundant", "retain_graph, redundant", "g_first", "detach", "retain_graph")
 BEGAN = (

@@ -10,10 +10,10 @@ from experiments.racing import case_of, raced, rows_of
 from experiments.training import weights_after
 from ganexp.cli.commands.compare.cases import CASES, REDUNDANT
 from ganexp.cli.pages.figures import bars
-from ganexp.cli.pages.markdown import table
 from ganexp.compare.cost import Measured
 from ganexp.compare.intervals import Interval
 from ganexp.strategies import detach, g_first, joint, retain_graph
+from measuring.markdown import table
 from measuring.passes import in_passes
 
 SHARED = ("reuse_z", "resample", "detach", "retain_graph", "g_first", "joint")

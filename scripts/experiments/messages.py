@@ -8,9 +8,9 @@ from torch import Tensor, nn
 from torch.nn.functional import logsigmoid
 
 from experiments.finding import Finding, Verdict
-from ganexp.cli.pages.markdown import table
 from ganexp.losses import LSGAN, WGAN, Hinge, Loss, Minimax, NonSaturating, SoftmaxGAN
 from ganexp.networks import MLPDiscriminator, MLPGenerator
+from measuring.markdown import table
 
 RATE = 0.1
 CODE = """\

@@ -13,10 +13,10 @@ from experiments import dirac, racing
 from experiments.evaluators import FEATURES, distance_of, of_digits, of_mnist, of_ring
 from experiments.finding import Finding, Verdict, at_least, together
 from experiments.training import Course, Job, last_samples, rows_of, train_all, weights_after
-from ganexp.cli.pages.markdown import table
 from ganexp.compare.intervals import CONFIDENCE, Interval
 from ganexp.evaluation import Evaluator
 from measuring.intervals import of_mean, of_positive_mean
+from measuring.markdown import table
 
 CLASSES = {"g_first": "simultaneous", "detach": "alternating, same fakes", "resample": "alternating, new fakes"}
 TIMED = (*CLASSES, "one_stage")

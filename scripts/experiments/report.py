@@ -15,7 +15,7 @@ except ModuleNotFoundError:
 from experiments.finding import Finding
 from ganexp.cli.pages import html
 from ganexp.cli.pages.machine import measured
-from ganexp.cli.pages.markdown import table
+from measuring.markdown import table
 
 ADVICE = "none published that we know of"
 

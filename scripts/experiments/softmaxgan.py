@@ -14,10 +14,10 @@ from experiments.finding import Finding, Verdict
 from experiments.training import Course, Job, last_samples, rows_of, train_all
 from ganexp import GAN, Batch, Prior
 from ganexp.batch import Objective
-from ganexp.cli.pages.markdown import table
 from ganexp.data import Digits
 from ganexp.data.feed import to_range
 from measuring.intervals import of_positive_mean, of_share_mean
+from measuring.markdown import table
 
 ARMS = {
     "accumulated 1:1": (True, 1),

@@ -10,8 +10,8 @@ from experiments.finding import NOTICEABLE, Finding, Verdict, at_least
 from experiments.racing import raced, rows_of
 from ganexp.cli.commands.compare.cases import trainer_of
 from ganexp.cli.pages.figures import reaches
-from ganexp.cli.pages.markdown import table
 from ganexp.compare.intervals import Interval
+from measuring.markdown import table
 from measuring.passes import forward_gflop
 
 RACE = ("joint, redundant", "g_first, redundant", "joint", "g_first", "one_stage")

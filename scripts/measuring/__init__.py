@@ -1,1 +1,1 @@
-"""Measurements of strategies that claims, the bench, the tables and figures share."""
+"""Measurements of strategies, and Markdown tables, that claims, the bench, the tables and figures share."""

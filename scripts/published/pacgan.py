@@ -12,8 +12,8 @@ from scipy import stats
 
 from benching import rows
 from ganexp.cli.pages.machine import machine
-from ganexp.cli.pages.markdown import table
 from ganexp.compare.ranking import ALPHA
+from measuring.markdown import table
 
 PUBLISHED = {
     ("ring", 1): ((6.3, 0.5), (98.2, 0.2), (0.45, 0.09)),

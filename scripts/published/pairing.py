@@ -19,8 +19,8 @@ from typing import NamedTuple
 
 from benching import rows
 from ganexp.cli.pages.machine import machine
-from ganexp.cli.pages.markdown import table
 from measuring.intervals import of_mean, of_positive_mean
+from measuring.markdown import table
 
 PUBLISHED = {
     ("rpgan", "r1r2"): (1000, 0.0781),

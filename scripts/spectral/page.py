@@ -11,10 +11,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from ganexp.cli.pages.figures import reaches
-from ganexp.cli.pages.markdown import table
 from ganexp.compare.intervals import Interval
 from ganexp.documents import atomic_write
 from measuring.intervals import of_mean, of_positive_mean
+from measuring.markdown import table
 from spectral.plan import FIRST_SEED, REFERENCE, RULES, SETTINGS
 from spectral.verdict import Found, answer, signed
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import ganexp
-from ganexp.config.loading import _published, data_of
+from ganexp.config.loading import _published, set_of
 from ganexp.data import Dataset, Fake
 from ganexp.facts import UserError
 from ganexp.networks import MLPGenerator
@@ -42,10 +42,10 @@ class Drawn(Dataset):
 def test_the_data_of_a_generator_are_those_that_the_seed_of_its_run_has_drawn(tmp_path, monkeypatch):
     words = (*(one for one in SMALL if not one.startswith("dataset")), "~dataset", f"+dataset={{_target_: {__name__}.Drawn}}")
     ganexp.build(composed(*words, "iterations=1", "sample_every=0", "seed=3"), tmp_path, trust=__name__).fit()
-    assert torch.equal(data_of(ganexp.load(tmp_path), trust=__name__), LOADED[0])
+    assert torch.equal(set_of(ganexp.load(tmp_path), trust=__name__)[1], LOADED[0])
     monkeypatch.setattr(Drawn, "shape", (3,))
     with pytest.raises(UserError, match=r"^dataset=\S+ has samples of shape \(3,\) now, and had \(2,\) when"):
-        data_of(ganexp.load(tmp_path), trust=__name__)
+        set_of(ganexp.load(tmp_path), trust=__name__)
 
 
 @pytest.mark.parametrize("classes", [0, 10])

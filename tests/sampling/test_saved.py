@@ -11,7 +11,7 @@ from PIL import Image
 from safetensors.torch import load_file, save_file
 
 import ganexp
-from ganexp.config.loading import data_of
+from ganexp.config.loading import set_of
 from ganexp.facts import UserError
 from ganexp.networks import MLPGenerator
 from ganexp.sampling import Trained, save
@@ -137,11 +137,11 @@ def test_data_whose_place_was_left_out_are_a_sentence(tmp_path):
     Image.new("RGB", (8, 8)).save(tmp_path / "x.png")
     cfg = ["dataset=image_folder", f"dataset.path={tmp_path}", "conditional=false", "workers=0"]
     G = trained(tmp_path / "run", *cfg)
-    assert data_of(G)[0].shape == (3, 8, 8)
+    assert set_of(G)[1][0].shape == (3, 8, 8)
     folder = save(G, tmp_path / "shared")
     assert str(tmp_path) not in (folder / "generator.json").read_text()
     with pytest.raises(UserError, match=r"\Adataset=image_folder, on which it was trained, is not available here: [^\n]*\Z"):
-        data_of(ganexp.load(folder))
+        set_of(ganexp.load(folder))
 
 
 def test_a_class_of_ones_own_must_be_trusted(tmp_path):

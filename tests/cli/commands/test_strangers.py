@@ -21,7 +21,7 @@ from ganexp.cli import commands, shared_options
 from ganexp.cli.commands.push import run as pushing
 from ganexp.cli.commands.sample import _generator
 from ganexp.cli.main import parser_of
-from ganexp.config.loading import data_of, load_discriminator, load_pair
+from ganexp.config.loading import load_discriminator, load_pair, set_of
 from ganexp.config.schema import GROUPS, LISTS
 from ganexp.evaluation import features
 from ganexp.facts import UserError
@@ -69,7 +69,7 @@ ALIKE = {"--images", "--film", "--export", "--path"}
 
 
 def loaded_with_its_data(place):
-    data_of(ganexp.load(place))
+    set_of(ganexp.load(place))
 
 
 def built(place):
