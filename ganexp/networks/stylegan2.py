@@ -217,6 +217,7 @@ class ModulatedConvolution(nn.Module):
         self.style = equalized(nn.Linear(width, before))
         nn.init.ones_(self.style.bias)
         self.weight = nn.Parameter(torch.randn(after, before, size, size))
+        self.padding = size // 2  # a number also where TorchScript traces, to which shapes are tensors
         self.demodulate = demodulate
         self.gain = 1.0 if demodulate else 1 / math.sqrt(before * size * size)
         self.filter = Filter(padding=1, gain=4.0) if up else None
@@ -226,7 +227,7 @@ class ModulatedConvolution(nn.Module):
         s = self.gain * self.style(style)
         x = x * s[:, :, None, None]
         if self.filter is None:
-            x = functional.conv2d(x, self.weight, padding=self.weight.shape[2] // 2)
+            x = functional.conv2d(x, self.weight, padding=self.padding)
         else:
             x = self.filter(functional.conv_transpose2d(x, self.weight.transpose(0, 1), stride=2))
         if not self.demodulate:

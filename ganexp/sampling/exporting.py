@@ -130,7 +130,7 @@ def _read_exported(content: bytes) -> Network:
 
 def _batches(conditions: Arguments) -> tuple[dict[int, Any], ...]:
     """Declare the batch size of every argument as not fixed."""
-    batch = torch.export.Dim("batch", min=1)
+    batch = torch.export.Dim("batch", min=1, max=2**31)  # without an end, torch 2.6 refuses its own guard against 2⁶³ − 1
     return tuple({0: batch} for _ in conditions)
 
 

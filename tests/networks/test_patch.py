@@ -46,12 +46,13 @@ def test_images_do_not_see_each_other_without_batch_norm(norm):
 
 
 def test_spectral_norm_bounds_every_layer():
+    torch.manual_seed(0)  # power iteration takes long for some weights
     discriminator = PatchDiscriminator((3, 32, 32), width=4, layers=2, norm="spectral")
-    for _ in range(30):
+    for _ in range(100):
         discriminator(torch.randn(2, 3, 32, 32))
     weights = [one.weight.flatten(1) for one in discriminator.modules() if isinstance(one, nn.Conv2d)]
     assert len(weights) == 4
-    assert all(torch.linalg.matrix_norm(one, 2).item() == pytest.approx(1, abs=0.02) for one in weights)
+    assert all(torch.linalg.matrix_norm(one, 2).item() == pytest.approx(1, abs=0.001) for one in weights)
 
 
 @pytest.mark.parametrize("shape", [(3, 64, 64), (3, 50, 35)])
