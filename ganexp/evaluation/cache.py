@@ -9,9 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import torch
-
-from ganexp.documents import write_state
+from ganexp.documents import read_state, write_state
 from ganexp.evaluation.features import Features
 from ganexp.evaluation.statistics import DIRECTIONS, Statistics
 
@@ -30,12 +28,12 @@ def place(folder: Path, identity: Any, features: Features, n: int, statistics: S
 def recall(path: Path, empty: Statistics) -> tuple[Statistics, dict[str, float]] | None:
     """Return kept statistics and the figures of the set's halves; None if the file is missing or broken."""
     try:
-        states: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+        states: dict[str, Any] = read_state(path)
         statistics = copy.deepcopy(empty)
         for kind, one in statistics.items():
             one.load_state_dict(states[kind])
         halves = {str(key): float(figure) for key, figure in states["halves"].items()}
-    except Exception:  # what torch raises for a broken file has no common type
+    except Exception:  # whatever a file of another version holds
         return None
     with suppress(OSError):  # perhaps another user's file
         path.touch()

@@ -19,7 +19,7 @@ from tqdm import tqdm
 
 from ganexp.data import Dataset, default_folder, load_cached
 from ganexp.data.feed import to_range
-from ganexp.documents import write_state
+from ganexp.documents import read_state, write_state
 from ganexp.evaluation.features import Extracted, features_checksum
 from ganexp.facts import UserError
 from ganexp.printable import one_line
@@ -150,7 +150,7 @@ class Classifier(nn.Module):
             UserError: The file is missing or broken.
         """
         try:
-            saved = torch.load(path, map_location="cpu", weights_only=True)
+            saved = read_state(path)
             record = ClassifierRecord(**saved["origin"] | {"shape": tuple(saved["origin"]["shape"])})
             with torch.device("meta"):
                 classifier = cls(record)
@@ -159,7 +159,7 @@ class Classifier(nn.Module):
                 raise ValueError("its checksum is another one")
         except FileNotFoundError as error:
             raise UserError(f"{path} is not there: train it by {_command(path)}") from error
-        except Exception as error:  # what torch raises for a broken file has no common type
+        except Exception as error:  # what a file of anyone's holds in place of a classifier has no common type
             raise UserError(f"{path} is broken: train it anew by {_command(path)}") from error
         return classifier.to(device).eval().requires_grad_(False)
 
@@ -218,8 +218,8 @@ def train_if_missing(path: Path, dataset: Dataset, name: str, device: torch.devi
 def _is_there(path: Path) -> bool:
     """Return whether a classifier file of the current format exists, even a broken one."""
     try:
-        return int(torch.load(path, map_location="cpu", weights_only=True)["format"]) >= FORMAT
-    except Exception:  # what torch raises for a broken file has no common type
+        return int(read_state(path)["format"]) >= FORMAT
+    except Exception:  # a broken file, or one of anyone's
         return path.is_file()
 
 

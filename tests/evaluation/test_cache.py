@@ -1,5 +1,6 @@
 """What is kept of a real set: taken over whole or not at all, and only where it was computed alike."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -46,6 +47,15 @@ def test_a_file_that_is_broken_in_part_leaves_nothing_behind(tmp_path):
     states.popitem()
     torch.save(states, file)
     assert figures(tmp_path) == first
+
+
+def test_a_pipe_in_the_place_of_a_file_is_not_waited_for(tmp_path):
+    first = figures(tmp_path)
+    (file,) = tmp_path.glob("*.pt")
+    file.unlink()
+    os.mkfifo(file)
+    assert figures(tmp_path) == first
+    assert file.is_file()
 
 
 @pytest.mark.parametrize(("samples", "half"), [(100, 100), (900, 150)], ids=["enough", "a half at most"])

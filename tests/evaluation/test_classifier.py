@@ -91,6 +91,10 @@ def test_a_file_that_was_changed_is_refused(small, tmp_path):
     path.write_bytes(path.read_bytes()[:100])
     with pytest.raises(UserError, match=r"is broken: train it anew"):
         Classifier.load(path)
+    path.unlink()
+    os.mkfifo(path)  # which would be waited for
+    with pytest.raises(UserError, match=r"is broken: train it anew"):
+        Classifier.load(path)
 
 
 def test_training_is_always_the_same_and_moves_no_stream(small):
