@@ -68,8 +68,10 @@ def data_to_evaluate(config: Config, processes: Processes | None = None, dataset
     chosen = choose("dataset", config.dataset)
     if dataset:
         seed_global_streams(stream(config.seed, "dataset").initial_seed())
-    with chosen.saying():
-        dataset = with_decoder(dataset or dataset_of(chosen, config.seed), machine.device)
+    dataset = dataset or dataset_of(chosen, config.seed)
+    if getattr(dataset, "decode", None):
+        with chosen.saying():
+            with_decoder(dataset, machine.device)
     facts = facts_of(config, machine, processes.count, dataset)
     comparison = comparison_of(chosen_of(config, "measure"), config, facts)
     if missing := comparison.missing():

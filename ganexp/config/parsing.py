@@ -8,6 +8,7 @@ from typing import Any, get_args
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic.errors import PydanticUserError
+from pydantic_core import ErrorDetails
 
 from ganexp.config.defaults import completed
 from ganexp.config.foreign_names import ELSEWHERE
@@ -46,7 +47,17 @@ def parse(values: dict[str, Any]) -> Config:
         lacking = any(one["type"] == "missing" for one in error.errors())
         if lacking and (whole := completed(values)) != values:
             return parse(whole)
-        raise UserError(_sentence(error, values)) from None
+        raise UserError(_sentence(error.errors()[0], values)) from None
+
+
+def refuse_mistakes(values: dict[str, Any]) -> None:
+    """Refuse keys that the schema does not allow, as `parse` does; keys that are left out need no defaults."""
+    try:
+        Config.model_validate_json(json.dumps(values))
+    except ValidationError as error:
+        for mistake in error.errors():
+            if mistake["type"] != "missing":
+                raise UserError(_sentence(mistake, values)) from None
 
 
 def check_type(key: str, value: Any, hint: Any) -> None:
@@ -94,9 +105,8 @@ def _unlisted(group: str, name: str, members: Sequence[str], *, preset: bool) ->
     return f"Unknown key {group}.{name}. {group}=[{','.join(members)}] has no {name}: {remedies}."
 
 
-def _sentence(error: ValidationError, values: dict[str, Any]) -> str:
-    first = error.errors()[0]
-    path, value = _place(error, values)
+def _sentence(first: ErrorDetails, values: dict[str, Any]) -> str:
+    path, value = _place(first, values)
     key = ".".join(path)
     if not path:
         return _no_json(values, first["msg"])
@@ -132,11 +142,10 @@ def _siblings(path: list[str]) -> Iterable[str]:
     return model.model_fields
 
 
-def _place(error: ValidationError, values: dict[str, Any]) -> tuple[list[str], Any]:
+def _place(first: ErrorDetails, values: dict[str, Any]) -> tuple[list[str], Any]:
     """Return the keys that lead to a mistake, and the value there, without the members of unions that pydantic also names."""
     path: list[str] = []
     value: Any = values
-    first = error.errors()[0]
     for part in first["loc"]:
         inside = part in value if isinstance(value, dict) else isinstance(value, list) and isinstance(part, int)
         if inside or first["type"] == "missing":

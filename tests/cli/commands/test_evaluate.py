@@ -385,6 +385,19 @@ def test_a_sweep_with_a_broken_run_has_the_others(runs, tmp_path):
     assert "nan" not in re.sub(r'"data:[^"]*"', "", page.read_text()).split("</style>")[1].lower()
 
 
+def test_a_range_that_is_taken_for_deep_images_is_logged_once_for_all_folders(tmp_path, caplog):
+    for name, count in (("real", 12), ("a", 12), ("b", 10)):
+        (tmp_path / name).mkdir()
+        for i in range(count):
+            pixels = np.random.default_rng(i).integers(0, 4000, (8, 8)).astype(np.uint16)
+            Image.fromarray(pixels).save(tmp_path / name / f"{i}.png")
+    settings = (f"dataset.path={tmp_path / 'real'}", "dataset.image_size=8", "dataset.channels=1")
+    asked = ("--dataset", "image_folder", "--set", *settings, "--features", "raw", "--measure", "sliced_wasserstein")
+    _, found, _ = evaluated(tmp_path / "a", tmp_path / "b", *asked, "--output", tmp_path / "out")
+    assert [figure["eval/sliced_wasserstein"] == 0 for figure in map(values, found.values())] == [True, False]
+    assert sum("is taken to be white" in record.getMessage() for record in caplog.records) == 1
+
+
 @pytest.mark.slow
 def test_folders_that_do_not_fit_are_refused(tmp_path):
     folder = tmp_path / "images"

@@ -20,7 +20,7 @@ from typing import Any
 from ganexp.cli import shared_options as shared
 from ganexp.cli.composing import compose
 from ganexp.config.defaults import option_files
-from ganexp.config.parsing import parse
+from ganexp.config.parsing import parse, refuse_mistakes
 from ganexp.config.plain import evaluated, plain
 from ganexp.config.schema import files_among, unknown_feature
 from ganexp.documents import refuse_taken
@@ -133,9 +133,11 @@ def refuse(options: Namespace) -> None:
         if not Path(file).expanduser().is_file():
             raise UserError(f"--features {file} is no file: name one that is there, or a network")
     asked = asked_of(options)
-    if of_folders(options) or any(value is not None for value in asked.values()):
-        words = [f"dataset={options.dataset}", *options.overrides] if options.dataset else []
+    if options.dataset:
+        words = [f"dataset={options.dataset}", *options.overrides]
         parse(evaluated(plain(compose(*words, config_dir=options.config_dir)), asked))
+    else:
+        refuse_mistakes(evaluated({}, asked))
     paths = options.places
     if not of_folders(options):
         paths = [path for place in options.places for path in checkpoints_of(place, options.weights)]

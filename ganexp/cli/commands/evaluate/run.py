@@ -5,6 +5,7 @@ import json
 import re
 import shutil
 from collections.abc import Sequence
+from contextlib import nullcontext
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -17,7 +18,7 @@ from ganexp.cli.commands.evaluate import ASKED, OF_PAIRS, asked_of, checkpoints_
 from ganexp.cli.commands.evaluate.page import NearestImages, page
 from ganexp.cli.commands.evaluate.tables import Entry
 from ganexp.cli.composing import compose
-from ganexp.cli.launching import joined
+from ganexp.cli.launching import is_distributed, joined
 from ganexp.cli.pages import headings
 from ganexp.cli.sweeping import Results, Sweep
 from ganexp.config.after_training import config_of, data_to_evaluate, evaluate_checkpoint, evaluate_images, evaluate_pairs
@@ -45,7 +46,7 @@ ROWS, NEAREST = 8, 6
 def run(options: argparse.Namespace) -> Path:
     """Measure, print a table, and write two files; return the path of the page."""
     output = output_of(options)
-    with joined() as processes:
+    with joined() if is_distributed() else nullcontext(Processes()) as processes:
         folders = of_folders(options)
         if processes.count > 1 and folders:
             raise UserError("folders of images are evaluated by one process: start it without torchrun")
