@@ -49,13 +49,12 @@ def better_than_r1(found: Sequence[Block]) -> dict[str, list[str]]:
     return beside
 
 
-def beside_r1(found: Sequence[Block]) -> dict[str, list[tuple[str, Interval, float]]]:
-    """Return the ratios of the rules that add a penalty to `detach` with R1, with p of Wilcoxon's test, uncorrected."""
-    beside: dict[str, list[tuple[str, Interval, float]]] = {}
+def beside_r1(found: Sequence[Block]) -> dict[str, list[tuple[str, Interval]]]:
+    """Return the ratios of the rules that add a penalty to `detach` with R1, by block."""
+    beside: dict[str, list[tuple[str, Interval]]] = {}
     for block in found:
         ends: dict[str, np.ndarray] = {one.rule: one.ends for one in (*block.verdicts, *block.added)}
         for rule in (rule for rule in REGULARISED if rule in ends and WITH_R1 in ends):
-            pair = (ends[rule], ends[WITH_R1])
-            ratio = statistics.interval(statistics.ratio, [pair])
-            beside.setdefault(rule, []).append((block.name, ratio, statistics.p_of(pair)))
+            ratio = statistics.interval(statistics.ratio, [(ends[rule], ends[WITH_R1])])
+            beside.setdefault(rule, []).append((block.name, ratio))
     return beside

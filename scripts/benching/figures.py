@@ -1,6 +1,7 @@
 """The figures of the bench's page."""
 
 import math
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,6 +13,7 @@ from matplotlib.patches import Rectangle
 from matplotlib.ticker import LogLocator
 
 from benching import statistics
+from benching.importance import Share
 from benching.results import Line, Results
 from benching.rules import BASE, RULES
 from benching.running import JUDGEMENTS
@@ -64,6 +66,49 @@ def at_a_glance(found: Sequence[Block]) -> Figure:
     losses = f"Hatched: at least {UNSTABLE} more lost seeds than detach. ∞: more than a quarter of the seeds diverged."
     figure.suptitle(f"{title}.\n{colours} {losses}", fontsize=9)
     return figure
+
+
+PARTS = {
+    "D's rate": "#1f4e8c",
+    "ratio of G's rate to D's": "#5b8fd0",
+    "momentum": "#9fc3ec",
+    "these together": "#d6e6f7",
+    "update rule": "#e07b1a",
+    "rule together with these": "#f7cfa0",
+}
+"""The parts of the figure of the choices, with their colours; what is left is explained by none, such as chance."""
+
+
+def choices(shares: Sequence[Share]) -> Figure:
+    """Draw how much of the spread of the tuning runs each choice explains, a bar for each block."""
+    bars: dict[tuple[str, str], defaultdict[str, float]] = {}
+    for one in (one for one in shares if one.scope == "all"):
+        bars.setdefault(one.block, defaultdict(float))[_part(one.choice)] += max(0.0, 100 * one.share.middle)
+    figure = Figure(figsize=(6, 2.1 + 0.27 * len(bars)), layout="constrained")  # narrow enough for a telephone
+    axes = figure.subplots()
+    names = [f"{name.replace('_', ' ')}, {TITLES[division]}" for name, division in bars]
+    left = np.zeros(len(bars))
+    for part, colour in PARTS.items():
+        widths = np.array([bar[part] for bar in bars.values()])
+        axes.barh(names, widths, left=left, color=colour, label=part, height=0.74)
+        left += widths
+    axes.barh(names, 100 - left, left=left, color="#eeeeee", label="none of these", height=0.74)
+    axes.invert_yaxis()
+    axes.set(xlim=(0, 100), xlabel="share of the spread of tuning runs, %")
+    axes.xaxis.label.set_fontsize(12)
+    axes.tick_params(labelsize=12, length=0)
+    for spine in axes.spines.values():
+        spine.set_visible(False)
+    figure.suptitle("Which choice decides how well a run ends?", fontsize=14, fontweight="bold")
+    figure.legend(loc="outside lower center", ncols=2, fontsize=11.5, frameon=False, handlelength=1, columnspacing=1.2)
+    return figure
+
+
+def _part(choice: str) -> str:
+    """Return to which part of the figure a choice or a pair of choices belongs."""
+    if "rule" in choice:
+        return "update rule" if choice == "rule" else "rule together with these"
+    return "these together" if " × " in choice else "ratio of G's rate to D's" if choice == "ratio of rates" else choice
 
 
 def intervals(found: Sequence[Block]) -> Figure:

@@ -7,16 +7,18 @@ The response is the rank of a run's plateau within its block, so that runs that 
 
 import itertools
 import math
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from scipy import stats
 from sklearn.ensemble import RandomForestRegressor
 
 from benching import rows
-from benching.results import Results
+from benching.results import Line, Results
 from benching.rules import RULES
 from benching.space import DIVISIONS
 from benching.statistics import RESAMPLES
@@ -27,9 +29,11 @@ from ganexp.compare.ranking import ALPHA
 CHOICES = ("D's rate", "ratio of rates", "momentum", "rule")
 SCOPES = {"all": 1.0, "best quarter": 0.25}
 """Which share of the runs, the best first, is looked at."""
-TREES, LEAF = 32, 3
-SAMPLES, SHUFFLES = 100, 40
-"""How many bootstrap samples of the points give an interval, and how often a choice is shuffled to see what chance explains."""
+TREES, LEAF = 16, 3
+SAMPLES, SHUFFLES = 60, 20
+"""How many samples of the points give an interval, and how often a choice is shuffled to see what chance explains."""
+LEFT_OUT = 5
+"""Each of these samples is without a random fifth of the points."""
 COLUMNS = ("scope", "workload", "optimizer", "choice", "share", "low", "high", "by_chance", "runs")
 
 
@@ -53,6 +57,11 @@ class Share:
     share: Interval
     by_chance: float
     runs: int
+
+    @property
+    def block(self) -> tuple[str, str]:
+        """The name of the workload, without its version, and the optimiser."""
+        return self.workload.partition(".")[0], self.division
 
 
 def explained(values: Sequence[np.ndarray], response: np.ndarray, *, seed: int = 0) -> dict[tuple[int, ...], float]:
@@ -101,14 +110,19 @@ def _mean(surface: np.ndarray, weights: Sequence[np.ndarray], over: Sequence[int
 
 
 def measured(results: Results) -> list[Share]:
-    """Return all shares of the blocks in which every rule is tuned."""
+    """Return all shares of the blocks in which most rules are tuned."""
     found = []
-    for workload, division in itertools.product(WORKLOADS.values(), DIVISIONS):
-        if not workload.rescue and not workload.of_order and len(_arms(results, workload, division)) > len(RULES) // 2:
-            for scope in SCOPES:
-                found += _of_tuning(results, workload, division, scope)
-            found += of_test(results, workload, division)
+    for workload, division in _blocks(results):
+        for scope in SCOPES:
+            found += _of_tuning(results, workload, division, scope)
+        found += of_test(results, workload, division)
     return found
+
+
+def _blocks(results: Results) -> list[tuple[Workload, str]]:
+    """Return the workloads and optimisers for which most rules are tuned, without those for other questions."""
+    asked = [one for one in WORKLOADS.values() if not one.rescue and not one.of_order]
+    return [(one, by) for by in DIVISIONS for one in asked if 2 * len(_arms(results, one, by)) > len(RULES)]
 
 
 def _arms(results: Results, workload: Workload, division: str) -> list[str]:
@@ -118,41 +132,83 @@ def _arms(results: Results, workload: Workload, division: str) -> list[str]:
     return [rule for rule, arm in arms.items() if all(number in arm.tuning for number in numbers)]
 
 
-def _of_tuning(results: Results, workload: Workload, division: str, scope: str) -> list[Share]:
-    """Return the shares in the tuning runs of a block, with intervals over bootstrap samples of the points.
+def settings(line: Line) -> tuple[float, float, float]:
+    """Return D's rate, G's rate and the momentum of a tuning run; with Adam, the momentum is β₁."""
+    d_rate, g_rate, momentum = (setting.partition("=")[2] for setting in line.said.split()[:3])
+    return float(d_rate), float(g_rate), float(momentum.strip("[]").partition(",")[0])
 
-    All rules were tried at the same points, so that the runs of a point are drawn together.
-    """
+
+def best_tenths(results: Results) -> dict[tuple[str, str], dict[float, float]]:
+    """Return the plateau that the best tenth of the tuning runs with each momentum reaches, by workload and optimiser."""
+    found: dict[tuple[str, str], dict[float, float]] = {}
+    for workload, division in _blocks(results):
+        plateaus: defaultdict[float, list[float]] = defaultdict(list)
+        for rule in _arms(results, workload, division):
+            for number in results.numbers(workload.key, division):
+                line = results.arms[workload.key, division, rule].tuning[number]
+                plateaus[settings(line)[2]].append(line.plateau)
+        found[workload.name, division] = {
+            momentum: float(np.quantile(those, 0.1, method="inverted_cdf")) for momentum, those in sorted(plateaus.items())
+        }
+    return found
+
+
+def tried(results: Results, workload: Workload, division: str, scope: str) -> tuple[np.ndarray, np.ndarray]:
+    """Return the tuning runs of a block: their choices as numbers, with the point, `(runs, 5)`, and their ranks, `(runs,)`."""
     rules, numbers = _arms(results, workload, division), results.numbers(workload.key, division)
     table, plateaus = [], []
     for (code, rule), number in itertools.product(enumerate(rules), numbers):
         line = results.arms[workload.key, division, rule].tuning[number]
-        d_rate, g_rate, momentum = (setting.partition("=")[2] for setting in line.said.split()[:3])
-        first = momentum.strip("[]").partition(",")[0]
-        table.append((np.log(float(d_rate)), round(np.log(float(g_rate) / float(d_rate)), 2), float(first), code, number))
+        d_rate, g_rate, momentum = settings(line)
+        table.append((np.log(d_rate), round(np.log(g_rate / d_rate), 2), momentum, code, number))
         plateaus.append(line.plateau)
     every, figures = np.array(table), np.array(plateaus)
     kept = stats.rankdata(figures) <= SCOPES[scope] * len(figures)
-    every, ranks = every[kept], stats.rankdata(figures[kept])
-    shares, drawn = _explained_by_name(every, ranks, 0), np.random.default_rng(0)
-    samples = [_explained_by_name(*_resampled(every, ranks, drawn), seed) for seed in range(SAMPLES)]
+    return every[kept], stats.rankdata(figures[kept])
+
+
+def _of_tuning(results: Results, workload: Workload, division: str, scope: str) -> list[Share]:
+    """Return the shares in the tuning runs of a block, with intervals over the points.
+
+    All rules were tried at the same points, so that the runs of a point are left out together: a jackknife without a fifth of
+    the points (Shao and Wu 1989). A bootstrap of runs would take those of a point for independent. A bootstrap of points leaves
+    out a third of the few that there are, and so the shares of its samples lie beside those of all points.
+    """
+    every, ranks = tried(results, workload, division, scope)
+    shares, drawn = explained_by_name(every, ranks, 0), np.random.default_rng(0)
+    samples = [explained_by_name(*_without_some(every, ranks, drawn), seed) for seed in range(SAMPLES)]
     by_chance = {
         name: float(
-            np.quantile([_explained_by_name(_shuffled(every, at, drawn), ranks, n)[name] for n in range(SHUFFLES)], 0.95)
+            np.quantile([explained_by_name(_shuffled(every, at, drawn), ranks, n)[name] for n in range(SHUFFLES)], 0.95)
         )
         for at, name in enumerate(CHOICES)
     }
     return [
-        Share(scope, workload.key, division, name, _interval(share, samples, name), by_chance.get(name, math.nan), len(ranks))
+        Share(
+            scope,
+            workload.key,
+            division,
+            name,
+            _around(share, [one[name] for one in samples], len(np.unique(every[:, -1]))),
+            by_chance.get(name, math.nan),
+            len(ranks),
+        )
         for name, share in shares.items()
     ]
 
 
-def _resampled(every: np.ndarray, ranks: np.ndarray, drawn: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Draw as many points as there are, with all runs of each."""
+def _without_some(every: np.ndarray, ranks: np.ndarray, drawn: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Leave out a fifth of the points, with all runs of each."""
     points = np.unique(every[:, -1])
-    at = np.concatenate([np.flatnonzero(every[:, -1] == point) for point in drawn.choice(points, len(points))])
-    return every[at], ranks[at]
+    kept = ~np.isin(every[:, -1], drawn.choice(points, len(points) // LEFT_OUT, replace=False))
+    return every[kept], ranks[kept]
+
+
+def _around(share: float, samples: Sequence[float], points: int) -> Interval:
+    """Return a share with its normal 95 % interval, cut at 0, from its samples without a fifth of so many points."""
+    out = points // LEFT_OUT
+    half = stats.norm.isf(ALPHA / 2) * np.std(samples) * math.sqrt((points - out) / out)
+    return Interval(max(0.0, float(share - half)), share, float(share + half))
 
 
 def _shuffled(every: np.ndarray, choice: int, drawn: np.random.Generator) -> np.ndarray:
@@ -166,7 +222,7 @@ def _shuffled(every: np.ndarray, choice: int, drawn: np.random.Generator) -> np.
     return every
 
 
-def _explained_by_name(every: np.ndarray, ranks: np.ndarray, seed: int) -> dict[str, float]:
+def explained_by_name(every: np.ndarray, ranks: np.ndarray, seed: int) -> dict[str, float]:
     """Return the shares by the names of the choices; rules are numbered by their mean rank, so that trees can split them."""
     means = {rule: ranks[every[:, 3] == rule].mean() for rule in np.unique(every[:, 3])}
     ordered = {rule: place for place, rule in enumerate(sorted(means, key=means.__getitem__))}
@@ -247,3 +303,67 @@ def read(path: Path) -> list[Share]:
         interval = Interval(float(low), float(share), float(high))
         found.append(Share(scope, workload, division, choice, interval, float(by_chance or "nan"), int(runs)))
     return found
+
+
+def told(results: Results, shares: Sequence[Share]) -> dict[str, Any] | None:
+    """Return what the page says of the shares; None if there are none."""
+    if not shares:
+        return None
+    by: defaultdict[tuple[str, str], dict[str, Share]] = defaultdict(dict)
+    for one in shares:
+        by[one.scope, ", ".join(one.block)][one.choice] = one
+    tenths = best_tenths(results)
+    blocks = list(dict.fromkeys(", ".join(one.block) for one in shares))
+    with_adam = [of for (_, division), of in tenths.items() if division == "adam"]
+    at_0 = sum(min(of, key=of.__getitem__) == 0 for of in with_adam)
+    return {
+        "names": CHOICES,
+        "all": {block: {name: _cell(one) for name, one in by["all", block].items()} for block in blocks},
+        "late": {block: _late(*(by[scope, block] for scope in ("best quarter", "test"))) for block in blocks},
+        "span": lambda scope, name: _span([one.share.middle for one in shares if (one.scope, one.choice) == (scope, name)]),
+        "chance": lambda scope, name: _percent(
+            max(one.by_chance for one in shares if (one.scope, one.choice) == (scope, name))
+        ),
+        "beyond_chance": lambda scope, name: _count(
+            [one.share.middle > one.by_chance for one in shares if (one.scope, one.choice) == (scope, name)]
+        ),
+        "above_0": lambda name: _count([one.share.low > 0 for one in shares if (one.scope, one.choice) == ("all", name)]),
+        "runs": _from_to([one.runs for one in shares if one.scope == "all"]),
+        "points": max(len(results.numbers(one.workload, one.division)) for one in shares),
+        "trees": TREES,
+        "samples": SAMPLES,
+        "best_momentum": f"with Adam, the best runs have a β₁ of 0 on {at_0} of {len(with_adam)} workloads",
+        "momentums": {
+            division: (
+                sorted({momentum for (_, by), of in tenths.items() if by == division for momentum in of}),
+                {name: list(of.values()) for (name, by), of in tenths.items() if by == division},
+            )
+            for division in dict.fromkeys(division for _, division in tenths)
+        },
+    }
+
+
+def _late(quarter: Mapping[str, Share], test: Mapping[str, Share]) -> list[str]:
+    """Return the cells of the best quarter and of the test runs."""
+    of_test = [_cell(test[name]) if name in test else "" for name in ("rule", "seed")]
+    return [_cell(quarter["D's rate"]), _cell(quarter["rule"]), _percent(quarter["rule"].by_chance), *of_test]
+
+
+def _cell(one: Share) -> str:
+    return f"{100 * one.share.middle:.0f} % [{100 * one.share.low:.0f}, {100 * one.share.high:.0f}]"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %"
+
+
+def _span(values: Sequence[float]) -> str:
+    return f"{_from_to([round(100 * value) for value in values])} %"
+
+
+def _count(those: Sequence[bool]) -> str:
+    return f"{sum(those)} of {len(those)}"
+
+
+def _from_to(values: Sequence[int]) -> str:
+    return str(min(values)) if min(values) == max(values) else f"{min(values)} to {max(values)}"

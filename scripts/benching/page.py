@@ -14,7 +14,7 @@ from typing import Any
 import jinja2  # torch brings it along
 import numpy as np
 
-from benching import again, contenders, figures, ordering, statistics, tuning, verdicts
+from benching import again, contenders, figures, importance, ordering, statistics, tuning, verdicts
 from benching.checks import NEXT_BEST, TRIED
 from benching.power import power
 from benching.results import CHOICE_SEEDS, FINALISTS, Results
@@ -50,14 +50,24 @@ def write(results: Results, page: Path) -> None:
             pictures.append(picture.name)
     if figures.runs_over_two_budgets(results):
         figures.over_two_budgets(results).savefig(page.with_name(page.stem + "_budgets.png"), dpi=80)
-    written = text(results, found, second, pictures, page)
+    shares = importance.read(importance.beside(page))
+    if shares:
+        figures.choices(shares).savefig(page.with_name(page.stem + "_choices.png"), dpi=100)
+    written = text(results, found, second, pictures, page, shares)
     further = {"_verdicts.csv": as_csv(found)} | ({"_verdicts_again.csv": as_csv(second)} if second else {})
     for path, content in ((page, written), *((page.with_name(page.stem + name), content) for name, content in further.items())):
         with atomic_write(path) as file:
             file.write(content.encode())
 
 
-def text(results: Results, every: Sequence[Block], second: Sequence[Block], pictures: Sequence[str], page: Path) -> str:
+def text(
+    results: Results,
+    every: Sequence[Block],
+    second: Sequence[Block],
+    pictures: Sequence[str],
+    page: Path,
+    shares: Sequence[importance.Share],
+) -> str:
     """Return the page, whose links lead from where it will lie."""
     found = [block for block in every if not block.workload.rescue]
     shown_again = [block for block in second if not block.workload.rescue]
@@ -125,6 +135,7 @@ def text(results: Results, every: Sequence[Block], second: Sequence[Block], pict
         beside_r1=contenders.beside_r1(every),
         better_than_r1=contenders.better_than_r1(every),
         order=ordering.summary(results),
+        choices=importance.told(results, shares),
         ahead=_ahead(found),
         floors={block.workload.name.partition("_")[0]: block.floor for block in found if block.floor is not None},
         spread=_spread_of_times(results),

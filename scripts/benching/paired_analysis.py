@@ -11,9 +11,9 @@ from scipy import stats
 from benching import paired, statistics
 from benching.results import Line, Results
 from benching.workloads import WORKLOADS
-from ganexp.cli.pages.markdown import table
 from ganexp.compare.intervals import Interval
 from ganexp.compare.ranking import ALPHA, holm
+from measuring.markdown import table
 
 FEWEST = 8
 """With fewer seeds there are intervals and no tests."""

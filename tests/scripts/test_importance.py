@@ -1,11 +1,16 @@
 """The functional ANOVA of the bench against functions whose decomposition is known in closed form."""
 
 import itertools
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+import bench
 from benching import importance
+from benching.results import Results
+from benching.workloads import WORKLOADS
 
 LEVELS = 12
 GRID = (np.arange(LEVELS) + 0.5) / LEVELS - 0.5  # symmetric around 0
@@ -62,11 +67,24 @@ def test_shuffling_keeps_the_runs_of_a_point_together():
         swapped = importance._shuffled(table, 0, drawn)
     assert [*swapped[:, 0]] == [4] * 8 + [1] * 8
     assert (swapped[:, 1:] == table[:, 1:]).all()
-    resampled, ranks = importance._resampled(table, np.arange(16.0), drawn)
-    assert all(len(ranks[resampled[:, -1] == point]) % 8 == 0 for point in (12, 45))
     mixed = importance._shuffled(table, 3, drawn)
     assert sorted(mixed[:, 3]) == sorted(table[:, 3])
     assert not (mixed[:, 3] == table[:, 3]).all()
+
+
+def test_the_interval_of_a_mean_without_a_fifth_of_the_points_is_the_usual_one():
+    drawn = np.random.default_rng(0)
+    values = drawn.normal(5, 1, 30)
+    every = np.stack([np.zeros(60), np.repeat(np.arange(30), 2)], axis=1)  # two runs of each point
+    samples = []
+    for _ in range(4000):
+        kept, ranks = importance._without_some(every, np.repeat(values, 2), drawn)
+        assert len(kept) == 48
+        samples.append(ranks.mean())
+    found = importance._around(values.mean(), samples, 30)
+    half = 1.96 * values.std(ddof=1) / np.sqrt(30)
+    assert found.high - found.middle == pytest.approx(half, rel=0.05)
+    assert importance._around(0.01, samples, 30).low == 0
 
 
 def test_what_is_written_is_read(tmp_path):
@@ -80,3 +98,35 @@ def test_what_is_written_is_read(tmp_path):
     assert one == shares[0]
     assert np.isnan(other.by_chance)
     assert importance.read(tmp_path / "none.csv") == []
+
+
+DOCS = Path(bench.DOCS)
+
+
+def test_the_committed_shares_are_those_of_the_committed_runs():
+    shares = importance.read(DOCS / "study_choices.csv")
+    results = Results(DOCS / "study.csv")
+    workload = WORKLOADS["digits_nonsaturating"]
+    there = {(one.scope, one.choice): one for one in shares if one.block == (workload.name, "adam")}
+    for one in importance.of_test(results, workload, "adam"):
+        assert there["test", one.choice].share.middle == pytest.approx(one.share.middle, abs=1e-4)
+    every, ranks = importance.tried(results, workload, "adam", "all")
+    for name, share in importance.explained_by_name(every, ranks, 0).items():
+        assert there["all", name].share.middle == pytest.approx(share, abs=0.02)  # another version's forest may differ a little
+    assert len({one.block for one in shares}) == 11
+
+
+def test_other_pages_say_of_the_choices_what_their_file_says():
+    shares = [one for one in importance.read(DOCS / "study_choices.csv") if one.scope == "all"]
+    of = {name: [100 * one.share.middle for one in shares if one.choice == name] for name in importance.CHOICES}
+    low, high, most, least, rule = (
+        round(one) for one in (min(of["D's rate"]), max(of["D's rate"]), max(of["momentum"]), min(of["rule"]), max(of["rule"]))
+    )
+    for page in ("strategies.md", "../README.md"):
+        said = " ".join((DOCS / page).read_text().split())
+        assert re.search(
+            rf"explains {low} to {high} % of the spread.{{0,30}}the momentum up to {most} %, and the rule {least} to {rule} %",
+            said,
+        ), page
+    tenths = [of for (_, division), of in importance.best_tenths(Results(DOCS / "study.csv")).items() if division == "adam"]
+    assert all(of[0.9] == max(of.values()) for of in tenths)  # 0 or 0.5, not 0.9
