@@ -175,6 +175,8 @@ def _of_tuning(results: Results, workload: Workload, division: str, scope: str) 
     out a third of the few that there are, and so the shares of its samples lie beside those of all points.
     """
     every, ranks = tried(results, workload, division, scope)
+    if len(np.unique(every[:, -1])) < LEFT_OUT or not ranks.var():
+        return []
     shares, drawn = explained_by_name(every, ranks, 0), np.random.default_rng(0)
     samples = [explained_by_name(*_without_some(every, ranks, drawn), seed) for seed in range(SAMPLES)]
     by_chance = {
@@ -307,7 +309,7 @@ def read(path: Path) -> list[Share]:
 
 def told(results: Results, shares: Sequence[Share]) -> dict[str, Any] | None:
     """Return what the page says of the shares; None if there are none."""
-    if not shares:
+    if not any(one.scope == "all" for one in shares):
         return None
     by: defaultdict[tuple[str, str], dict[str, Share]] = defaultdict(dict)
     for one in shares:
@@ -345,11 +347,14 @@ def told(results: Results, shares: Sequence[Share]) -> dict[str, Any] | None:
 
 def _late(quarter: Mapping[str, Share], test: Mapping[str, Share]) -> list[str]:
     """Return the cells of the best quarter and of the test runs."""
-    of_test = [_cell(test[name]) if name in test else "" for name in ("rule", "seed")]
-    return [_cell(quarter["D's rate"]), _cell(quarter["rule"]), _percent(quarter["rule"].by_chance), *of_test]
+    chance = _percent(quarter["rule"].by_chance) if quarter else ""
+    cells = [_cell(quarter.get("D's rate")), _cell(quarter.get("rule")), chance]
+    return cells + [_cell(test.get(name)) for name in ("rule", "seed")]
 
 
-def _cell(one: Share) -> str:
+def _cell(one: Share | None) -> str:
+    if one is None:
+        return ""
     return f"{100 * one.share.middle:.0f} % [{100 * one.share.low:.0f}, {100 * one.share.high:.0f}]"
 
 
@@ -358,7 +363,7 @@ def _percent(share: float) -> str:
 
 
 def _span(values: Sequence[float]) -> str:
-    return f"{_from_to([round(100 * value) for value in values])} %"
+    return f"{_from_to([round(100 * value) for value in values])} %" if values else "–"
 
 
 def _count(those: Sequence[bool]) -> str:
