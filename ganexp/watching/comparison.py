@@ -56,7 +56,7 @@ def compare_updates(
         or _clipped_late(trace, events, updates)
     )
     if why or turns is None:
-        return None, f"not checked: {why}"
+        return None, why
     d, g = ([update for update in updates if update.role == role] for role in "DG")
     clamp = next((event.bounds for event in events if isinstance(event, Write) and "clamp" in event.operation), ())
     try:
@@ -71,11 +71,11 @@ def compare_updates(
         with torch.enable_grad():
             strategy(gan, iter(reals), d_steps=rule.d_steps, g_steps=rule.g_steps)
     except Exception as error:  # anything may be in a foreign network
-        return None, f"not checked: its networks do not run again ({type(error).__name__})"
+        return None, f"its networks do not run again ({type(error).__name__})"
     difference = weight_difference(turns)
     varies = _why_it_varies(turns)
     if varies and difference > CLOSE.get(next(gan.generator.parameters()).dtype, 0.1):
-        return None, f"not checked: {varies}"
+        return None, varies
     return difference, ""
 
 

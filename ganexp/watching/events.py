@@ -14,12 +14,14 @@ from ganexp.watching.turns import Stack
 class Player:
     """The owner of the weights that an optimiser moves. `role` is `G`, `D`, or another name for players beyond two.
 
-    `successor` is the player that has taken over all of its weights, until it moves again.
+    `successor` is the player that has taken over all of its weights, until it moves again. `outside` is a line that multiplies
+    by its weights without calling a module, so that no pass is seen.
     """
 
     optimizer: Optimizer | None
     role: str = ""
     successor: "Player | None" = None
+    outside: str = ""
 
     @property
     def now(self) -> "Player":
@@ -59,6 +61,8 @@ class NetworkPass(Event):
         latents: The number of all of its inputs, or a new number if it drew its latents itself.
         drew: Whether it drew random numbers.
         outputs: The numbers of its outputs.
+        given: The address of its first input, as `instruments.counting.key` has it.
+        made: The addresses of its outputs.
         graph: Whether it was recorded for a backward pass.
         training: Whether the network was in training mode.
         frozen: Whether no parameter of the network requires a gradient.
@@ -101,6 +105,8 @@ class NetworkPass(Event):
     scores: list[tuple[int, int, Tensor | None, Tensor]] = field(default_factory=list)
     is_loss: bool = False
     outputs: set[int] = field(default_factory=set)
+    given: int = 0
+    made: set[int] = field(default_factory=set)
     by_input: list[tuple[int, Tensor]] = field(default_factory=list)
     low: float = 0.0
     high: float = 0.0

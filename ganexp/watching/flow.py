@@ -57,7 +57,7 @@ class Flow(TorchDispatchMode):
     """Labels the outputs of operations with the labels of their inputs. Weights get no labels.
 
     Args:
-        recorder: The `Recorder`, whose methods `written`, `averaged`, `rescaled`, `drew` and `waited` are called.
+        recorder: The `Recorder`, whose methods `multiplied`, `written`, `averaged`, `rescaled`, `drew` and `waited` are called.
         weights: The owner of the weights at each address.
     """
 
@@ -106,8 +106,10 @@ class Flow(TorchDispatchMode):
         if count is not None:
             output = func(*args, **kwargs)
             self.operations += count(*args, **kwargs, out_val=output)
-            if not self._paused and (labels := self.labels((args, kwargs))):
-                self.put(tensors(output), labels)
+            if not self._paused:
+                self.recorder.multiplied({self.weights[key(one)] for one in tensors(args) if key(one) in self.weights})
+                if labels := self.labels((args, kwargs)):
+                    self.put(tensors(output), labels)
             return output
         if self._paused or self.stepping:
             return func(*args, **kwargs)

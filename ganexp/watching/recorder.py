@@ -213,7 +213,7 @@ class Recorder:
         if output is None:  # the pass failed, and torch passes no kwargs
             return
         ms = 1000 * (time.perf_counter() - began)
-        self.compiled |= hasattr(network, "_orig_mod")
+        self.compiled |= any(map(_is_compiled, network.modules()))
         labels = self.flow.labels((args, kwargs))
         with self.flow.paused(), torch.no_grad():
             of = frozenset(number for kind, number in labels if kind == "pass")
@@ -250,6 +250,7 @@ class Recorder:
                 )
             network_pass.is_loss = self._is_loss(inputs, output)
             network_pass.outputs = {self._values.number(tensor) for tensor in tensors(output)}
+            network_pass.given, network_pass.made = key(inputs[0]) if inputs else 0, {key(one) for one in tensors(output)}
             self._watch_outputs(network_pass, output, {tensor.shape for tensor in inputs})
             self._watch_input_gradient(network_pass, inputs)
             if averages(getattr(network, "_orig_mod", network)):
@@ -381,10 +382,13 @@ class Recorder:
             self._in_step = optimizer
             return
         self._look_for_replaced(player)
-        player.successor = None
+        taken, player.successor = player.successor, None
         with self.flow.paused():
-            if id(optimizer) not in self._steps:
+            began = [*self._steps]
+            if id(optimizer) not in began:
                 self.named |= named_in(user_code()[0])
+            # where another optimiser only moves the same weights in turn with it, they stay with the one that has moved first
+            if id(optimizer) not in began or (taken and id(taken.optimizer) in began[began.index(id(optimizer)) :]):
                 for before in self.players.take_over(player):
                     self._hand_over(before, player)
             self.snapshots.before_step(player, stack())
@@ -503,6 +507,12 @@ class Recorder:
         """Yield the writes since the last pass, backward pass or step: writes to each parameter of a player count as one."""
         return takewhile(lambda event: isinstance(event, Write | AverageWrite), reversed(self.events))
 
+    def multiplied(self, owners: set[int]) -> None:
+        """Record that samples are multiplied by weights outside a module's call, so that no pass is seen."""
+        if owners and not self._running and self._in_step is None and self._gradient is None:
+            for owner in owners:
+                self.players[owner].outside = self.players[owner].outside or place()
+
     def rescaled(self) -> None:
         """Record that gradients are changed between a backward pass and a step."""
         if self._in_step is None and not self.snapshots.done:
@@ -544,6 +554,15 @@ def _has_modes(module: nn.Module) -> bool:
     read = getattr(getattr(type(module).forward, "__code__", None), "co_names", ())
     hooks = (type(hook).__name__ for hook in module._forward_pre_hooks.values())  # older spectral norm
     return "training" in read or any("spectral" in hook.lower() for hook in hooks)
+
+
+def _is_compiled(module: nn.Module) -> bool:
+    called = getattr(module, "_compiled_call_impl", None)
+    return (
+        called is not None
+        or hasattr(module, "_orig_mod")
+        or hasattr(getattr(module, "forward", None), "_torchdynamo_orig_callable")
+    )
 
 
 def _in_order(network: nn.Module, args: Any, kwargs: Any) -> tuple[Any, ...]:

@@ -113,12 +113,17 @@ def _left_out(trace: Trace, events: Sequence[Event]) -> tuple[str, ...]:
         others = [trace.passes[n].player.role for g in update.gradients for n in g.of if n in trace.passes]
         lazily = update.regularises and any(other.role == update.role and other.fake for other in updates)
         if lazily or update.penalties:
-            beside[f"{update.role}'s penalty on gradients (penalty=…), at {update.gradients[-1].place}"] = None
-        elif {*others} - {"D"} and len({*trace.own(update.step)}) == len(update.gradients):
-            beside[f"further terms of {update.role}'s loss (terms), at {update.gradients[-1].place}"] = None
+            beside[f"{update.role}'s penalty on gradients (penalty=[…]), at {update.gradients[-1].place}"] = None
+        elif update.role == "G" and {*others} - {"D"}:
+            beside[f"further terms of G's loss (term=[…]), at {update.gradients[-1].place}"] = None
+        for scored in update.fake if update.role == "D" else ():
+            sources = [trace.passes[n] for n in scored.of & trace.passes.keys()]
+            if any(scored.first in made.outputs and scored.given not in made.made for made in sources):
+                pool = "a pool of old fakes (wrapper=[replay]), if there is one, which does not show before it is full"
+                beside[f"{pool}: D is given copies of the fakes, at {scored.place}"] = None
     for event in events:
         if isinstance(event, Write) and "clamp" in event.operation:
-            beside[f"the clipping of {event.player.role}'s weights (penalty=clip), at {event.place}"] = None
+            beside[f"the clipping of {event.player.role}'s weights (penalty=[weight_clipping]), at {event.place}"] = None
         elif isinstance(event, OptimizerStep) and event.player.role not in ("D", "G"):
             moves = _moves(trace, event)
             whose = f"weights of {' and '.join(moves)} along a loss of its own" if moves else "a network of its own"
@@ -156,7 +161,10 @@ def settled(rules: Sequence[Rule], alone: Sequence[OptimizerStep]) -> Rule:
 
 def incomplete(trace: Trace) -> str:
     """Return why no turn of a loop is complete."""
-    moving = [*{id(step.player): step.player for step in trace.steps}.values()]
+    moving = [*{step.player.now: None for step in trace.steps}]
+    hidden = next((player.outside for player in moving if player.outside), "")
+    if hidden:
+        return f"a network is not seen, as {hidden} is in no call of a module, but in forward(…) or a function: call the module"
     if len(moving) > 1 and not {player.role for player in moving} & {"G", "D"}:
         return "no network is given what another one makes, so that none is G and none D; or it went through NumPy"
     return "no iteration was complete: G and D must both make a step"

@@ -120,14 +120,15 @@ class Snapshots:
 
     They are taken before the first pass after a step, and kept where the next step begins a turn, or where a player moves again
     after another one, as in a look ahead. Once some of these rounds have been alike, no more are taken. `turns` counts the
-    turns that are complete; `began` is the time of the first pass.
+    turns that are complete; the loop has been seen from `began` to `ended`, of
+    `time.monotonic`.
     """
 
     def __init__(self, players: Players, events: Sequence[Event]) -> None:
         self.players, self.events = players, events
         self.states: list[State] = []
         self.turns = 0
-        self.began = 0.0
+        self.began = self.ended = 0.0
         self.done = False
         self._networks: list[nn.Module] = []
         self._turn = Turn()
@@ -165,6 +166,7 @@ class Snapshots:
 
     def end(self) -> None:
         """Keep the state at the end of the loop."""
+        self.ended = time.monotonic()
         if not self.done and self.states:
             self._pending = self._take(self._pending or self.states[-1])
             self._keep()

@@ -137,7 +137,8 @@ class Trace:
         further = frozenset[int]().union(*(gradient.of for gradient in gradients.values())) - direct
         scored = [self.passes[n] for n in sorted(direct) if n in self.passes and self.passes[n].player.role == "D"]
         penalties = [self.passes[n] for n in sorted(further) if n in self.passes]
-        fake = [d_pass for d_pass in scored if self.is_fake(d_pass) and d_pass.graph]  # others are a target of a regression
+        reached = [d_pass for d_pass in scored if any(number in gradients for number, _ in d_pass.seeds)]
+        fake = [d_pass for d_pass in reached or scored if self.is_fake(d_pass) and d_pass.graph]  # others are only a target
         generations = {n for d_pass in fake for n in self.fakes(d_pass)}
         return Update(
             step,
@@ -222,6 +223,8 @@ class Trace:
         turns = [part for steps in turns for part in _shortest(steps, whole=len(turns) > 1)]
         while turns and {step.player.role for step in turns[-1]} != everyone:
             turns.pop()  # the loop was stopped within it
+        if len(turns) > 2 and _roles(turns[-1]) == _roles(turns[-2])[: len(turns[-1])] != _roles(turns[-2]):
+            turns.pop()
         if len(turns) > 1:
             turns[0] = _last_alike(turns[0], turns[1])
         bounds: list[tuple[int, int]] = []

@@ -1,10 +1,7 @@
 """`ganexp.watch(…)`: a context that watches a loop and reports its update rule, costs and faults."""
 
-import sys
-import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from functools import partial
 from typing import Any, Self
 
 from torch import nn
@@ -13,18 +10,17 @@ from torch.optim import Optimizer
 from ganexp.strategies import Strategy, by_name
 from ganexp.strategies.base import as_strategy
 from ganexp.watching import report
-from ganexp.watching.alternatives import AlternativeCost, alternative_costs
-from ganexp.watching.candidates import matching_strategies
-from ganexp.watching.comparison import CLOSE, compare_updates
+from ganexp.watching.again import Again
+from ganexp.watching.alternatives import AlternativeCost
+from ganexp.watching.comparison import CLOSE
 from ganexp.watching.costs import HostWait, PassCost, costs, own_events, typical, waits, why_not_alike
 from ganexp.watching.events import Event, NetworkPass, Player
 from ganexp.watching.faults import KINDS, Fault, faults, not_looked_at
-from ganexp.watching.isolation import LEAST, NotRun, isolated, why_not_isolated
+from ganexp.watching.isolation import why_not_isolated
 from ganexp.watching.letters import legend, letters
 from ganexp.watching.names import arguments, by_object
 from ganexp.watching.players import Players
-from ganexp.watching.recorder import Recorder
-from ganexp.watching.replay_gan import KeptTurns
+from ganexp.watching.recorder import CHANGED, Recorder
 from ganexp.watching.rule import Rule, averages, incomplete, no_game, rule, settled
 from ganexp.watching.trace import Trace
 
@@ -122,10 +118,10 @@ class WatchedLoop:
         self._recorder.named.clear()
 
     def _analyse(self) -> None:
-        recorder, ended = self._recorder, time.monotonic()
+        recorder = self._recorder
         trace = self.recorded = Trace(recorder.events, recorder.players)
         in_a_thread = bool(recorder.elsewhere) and not trace.steps
-        no_gan = "" if in_a_thread else no_game(trace)
+        no_gan = no_game(trace)
         self.fault_records = [] if in_a_thread or no_gan else faults(trace)
         self.not_looked_at = not_looked_at(trace, processes=recorder.processes)
         iterations = trace.iterations()
@@ -149,73 +145,35 @@ class WatchedLoop:
         self.waits = waits(trace, iterations)
         rules = [rule(trace, iteration, self._known) for iteration in iterations]
         self.identified = settled(rules, trace.alone)
+        if recorder.not_repeatable == CHANGED:
+            self.identified.left_out += ("changes of gradients before a step, such as clipping (clip_gradients=…)",)
+        again = Again(recorder, trace, iterations, rules, alike, here=self._nothing_follows)
+        self.uncounted = why_not_alike(trace, self.events)
+        if not self.uncounted:
+            self.instead, self.uncounted = again.costs()
         self.averaged = averages(trace) if "lookahead" not in self.identified.wrappers else set()
         by_hand = [one.why for one in rules if one.why.endswith("by hand")]
-        if by_hand and not self.identified.why.endswith("by hand"):
+        if by_hand and not self.identified.candidates and not self.identified.why.endswith("by hand"):
             self.identified = rules[-1].without_name(by_hand[-1])
         wrong = [fault for fault in self.fault_records if fault.kind in FAULTS_THAT_HIDE_THE_RULE]
         if wrong and self.identified.name:
             self.identified = self.identified.without_name(f"see the fault at {wrong[0].place}")
-        took = (ended - recorder.snapshots.began) / len(iterations)
-        self._run_again(trace, iterations, rules, alike, 10 * took, matching=not wrong)
-
-    def _run_again(
-        self,
-        trace: Trace,
-        iterations: Sequence[Sequence[Event]],
-        rules: Sequence[Rule],
-        alike: Sequence[int],
-        seconds: float,
-        *,
-        matching: bool,
-    ) -> None:
-        """Check the name and count what other strategies take, in as many seconds, or in a few if that is less.
-
-        A typical iteration, one of `alike`, is run again if its weights and batches were kept.
-        """
-        seconds = max(LEAST, seconds)
-        until, here = time.monotonic() + seconds, self._nothing_follows
-        if seconds > LEAST:
-            print(f"ganexp runs these networks again, to check the rule, for at most {seconds:.0f} s …", file=sys.stderr)
-        kept = [
-            number
-            for number, (iteration, one) in enumerate(zip(iterations, rules, strict=True))
-            if (one.name, one.d_steps, one.g_steps) == (rules[-1].name, rules[-1].d_steps, rules[-1].g_steps)
-            and KeptTurns.of(self._recorder, trace, [iteration]) is not None
-        ]
-        number = next((number for number in kept if number in alike), next(iter(kept), len(iterations) - 1))
-        events, of_turn = iterations[number], rules[number]
-        self.uncounted = why_not_alike(trace, self.events)
-        if not self.uncounted:
-            work = partial(alternative_costs, self._recorder, trace, events, of_turn, until)
-            try:
-                self.instead, self.uncounted = isolated(work, until, here=here)
-            except NotRun as why_not:
-                self.uncounted = str(why_not)
         named = self._known.get(self.identified.name or "")
         if named and not (named.looks_ahead or named.differentiates_gradients):
             # lookahead does not change an iteration in which it does not average
-            wrappers = tuple(name for name in self.identified.wrappers if name != "lookahead" or name in of_turn.wrappers)
+            wrappers = tuple(name for name in self.identified.wrappers if name != "lookahead" or name in again.rule.wrappers)
             equal = self._known[named.equals] if "scores" in named.needs else named  # an equal strategy that fits any loss
-            compared = partial(compare_updates, self._recorder, trace, events, replace(of_turn, wrappers=wrappers), equal)
-            try:
-                self.difference, self.checked = isolated(compared, until, here=here)
-            except NotRun as why_not:
-                self.checked = f"not checked: {why_not}"
+            self.difference, self.checked = again.difference(replace(again.rule, wrappers=wrappers), equal)
             if self.difference is not None:
                 self._confirm_name()
         elif self.identified.name:
             self.checked = "not checked by running it again: the trace alone tells the rule"
-        if self.identified.candidates and matching:
-            self._match_candidates(trace, iterations, until)
+        if self.identified.candidates and not wrong:
+            self._match_candidates(again)
 
-    def _match_candidates(self, trace: Trace, iterations: Sequence[Sequence[Event]], until: float) -> None:
+    def _match_candidates(self, again: Again) -> None:
         """Name the candidate that makes the loop's updates, if exactly one does."""
-        work = partial(matching_strategies, self._recorder, trace, iterations, self.identified, self._known, until)
-        try:
-            matches, why = isolated(work, until, here=self._nothing_follows)
-        except NotRun as why_not:
-            matches, why = {}, str(why_not)
+        matches, why = again.matches(self.identified, self._known)
         if len(matches) > 1:
             why = f"{' and '.join(matches)} make the same updates, up to rounding"
         if len(matches) == 1:
@@ -224,7 +182,7 @@ class WatchedLoop:
             settings = " with its default settings," if owner else ","
             self.checked = (
                 f"checked: {owner}{self.identified.name}{settings} on the same weights and batches, makes the "
-                f"updates of {len(iterations[:2])} iterations, within rounding"
+                f"updates of {len(again.iterations[:2])} iterations, within rounding"
             )
         elif not self.identified.name:
             self.checked = f"not told apart, though several strategies fit the trace: {why}"
@@ -316,4 +274,5 @@ def watch(
     if any(argument is None for argument in given):
         raise TypeError("watch() takes G, D and the optimisers of both, or nothing and finds them")
     g, d, of_g, of_d = ([argument] if isinstance(argument, nn.Module | Optimizer) else [*argument] for argument in given)  # type: ignore[misc]
-    return WatchedLoop(Recorder(Players((g, d), (of_g, of_d)), on_step), strategies, nothing_follows=nothing_follows)  # type: ignore[arg-type]
+    recorder = Recorder(Players((g, d), (of_g, of_d)), on_step)  # type: ignore[arg-type]
+    return WatchedLoop(recorder, strategies, nothing_follows=nothing_follows)

@@ -447,6 +447,7 @@ def test_clipped_gradients_are_told_and_do_not_cost_the_name():
         step(), step()
     assert (report.rule, report.difference, report.faults) == ("detach", None, []), str(report)
     assert "clipping" in report.checked
+    assert report.identified.left_out == ("changes of gradients before a step, such as clipping (clip_gradients=…)",)
 
 
 def swa(p, copy):

@@ -103,6 +103,16 @@ def test_a_script_that_pretrains_for_long_is_stopped_with_a_remedy(tmp_path):
         call("watch", path, "--iterations", 1)
 
 
+def test_a_script_with_one_optimiser_is_stopped_at_once(tmp_path):
+    """In a process of its own: others' optimisers may be left in this one."""
+    path = tmp_path / "alone.py"
+    path.write_text(PRETRAINS.format(further=""))
+    said = subprocess.run([sys.executable, "-m", "ganexp", "watch", path], capture_output=True, text=True, timeout=120)
+    assert "no game: G and D need an optimiser each" in said.stdout
+    assert said.stderr.splitlines()[-1].startswith(f"Error: {path} was stopped after 10 steps of the only optimiser")
+    assert "fault  " not in said.stdout
+
+
 TURN = """
 import asyncio, os, threading
 import torch
@@ -164,16 +174,6 @@ def test_a_script_that_trains_in_a_thread_is_told_and_given_no_fault(tmp_path, c
     with pytest.raises(SystemExit, match=r"mine\.py:11 trains in another thread"):
         call("watch", path)
     assert "fault   " not in capsys.readouterr().out
-
-
-def test_a_script_with_one_optimiser_is_stopped_at_once(tmp_path):
-    """In a process of its own: others' optimisers may be left in this one."""
-    path = tmp_path / "alone.py"
-    path.write_text(PRETRAINS.format(further=""))
-    said = subprocess.run([sys.executable, "-m", "ganexp", "watch", path], capture_output=True, text=True, timeout=120)
-    assert "no game: G and D need an optimiser each" in said.stdout
-    assert said.stderr.splitlines()[-1].startswith(f"Error: {path} was stopped after 10 steps of the only optimiser")
-    assert "fault  " not in said.stdout
 
 
 def test_what_is_refused_at_once(tmp_path):
