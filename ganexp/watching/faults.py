@@ -32,42 +32,13 @@ class Fault:
         return f"{self.place}: {self.effect}; {self.remedy}"
 
 
-KINDS = {
-    "freed": "backward passes that torch refuses",
-    "in_place": "weights changed before a backward pass",
-    "no_graph": "losses that depend on nothing",
-    "frozen": "a frozen D",
-    "eval": "D in eval mode",
-    "other_loss": "the other player's gradients",
-    "accumulated": "gradients of both losses in both players",
-    "same_loss": "one loss for both players",
-    "stale": "gradients that are not cleared",
-    "stray_step": "further steps without a loss of their own",
-    "no_gradient": "steps without a gradient",
-    "zero_gradient": "gradients that are 0",
-    "no_grad": "fakes under no_grad",
-    "detached_scores": "scores of detached fakes in G's loss",
-    "dead_term": "terms of G's loss without a gradient",
-    "not_finite": "NaN and infinity",
-    "never_moves": "a player that makes no step",
-    "no_optimizer": "networks that no optimiser has",
-    "in_none": "parameters in no optimiser",
-    "in_both": "parameters in both optimisers",
-    "same_latents": "latents that repeat",
-    "put_back": "weights put back without the optimiser's state",
-    "fake_unseen": "a D without fakes",
-    "real_unseen": "a D without real samples",
-    "others_samples": "a D with the samples of another",
-    "same_way": "signs of the losses",
-    "wrong_sign": "signs of single terms",
-    "logits": "a sigmoid under a loss on logits",
-    "range": "the ranges of real samples and fakes",
-    "detached_penalty": "penalties without create_graph",
-    "mixed_batch_norm": "batch norm over real samples and fakes",
-    "mixtures": "batch norm over many mixtures",
-    "not_averaged": "gradients averaged over processes",
-}
-"""What each kind of fault is about."""
+KINDS = (
+    *("freed", "in_place", "no_graph", "frozen", "eval", "other_loss", "accumulated", "same_loss", "stale", "stray_step"),
+    *("no_gradient", "zero_gradient", "no_grad", "detached_scores", "dead_term", "not_finite", "never_moves"),
+    *("no_optimizer", "in_none", "in_both", "same_latents", "put_back", "fake_unseen", "real_unseen", "others_samples"),
+    *("same_way", "wrong_sign", "logits", "range", "detached_penalty", "mixed_batch_norm", "mixtures", "not_averaged"),
+)
+"""The kinds of faults; docs/watching.md says what each does to the training."""
 
 LONG = 20
 """Steps of others, after which a player without a loss is not only waiting for its turn."""
@@ -78,12 +49,11 @@ LATER = ("stale", "same_latents", "put_back")
 
 def not_looked_at(trace: Trace, *, processes: int) -> dict[str, str]:
     """Return the kinds of faults that could not show in what was watched, each with the reason."""
+    no_scores = "D has no scores with gradients, one per sample or place"
     reasons = dict.fromkeys(LATER, "this needs two iterations") if len(trace.iterations()) < 2 else {}
     d_passes = [p for p in trace.passes.values() if p.player.role == "D"]
     if not any(score is not None for p in d_passes for _, _, score, _ in p.scores):
-        reasons |= dict.fromkeys(
-            ("same_way", "wrong_sign", "real_unseen"), "D has no scores with gradients, one per sample or place"
-        )
+        reasons |= dict.fromkeys(("same_way", "wrong_sign", "real_unseen"), no_scores)
     if not any(p.ends in ("tanh", "sigmoid") for p in trace.passes.values() if p.player.role == "G"):
         reasons["range"] = "G ends neither in tanh nor in a sigmoid"
     if not any(p.batch_norm for p in d_passes):
@@ -94,30 +64,17 @@ def not_looked_at(trace: Trace, *, processes: int) -> dict[str, str]:
 
 
 def faults(trace: Trace) -> list[Fault]:
-    """Return the faults of a loop, each once, ordered by kind and then by their first occurrence."""
+    """Return the faults of a loop, each once, those of a kind by their first occurrence."""
     updates = [update for step in trace.steps if (update := trace.update(step)).role in ("G", "D")]
-    all_faults = [*_failed(trace)]
     stray = _stray(trace, updates)
-    for step in stray:
-        effect = (
-            f"{step.player.role} makes a further step here, along gradients that have had theirs, without a loss of its own"
-        )
-        all_faults.append(Fault("stray_step", step.place, effect, "remove this step"))
     updates = [update for update in updates if update.step not in stray]
-    all_faults += [
-        *_along_the_other(trace, updates),
-        *_without_gradient(trace, updates),
-        *_used_again([step for step in trace.steps if step not in stray], trace),
-        *_dead_terms(trace, updates),
-        *_not_finite(trace),
-        *_latents(trace, updates),
-        *_put_back(trace),
-        *_modes(trace, updates),
-        *_mixed(trace, updates),
-        *_penalties(trace),
-    ]
-    all_faults += [*_directions(trace, updates), *_unseen(trace, updates), *_others_samples(trace, updates)]
-    all_faults += [*_logits(trace), *_ranges(trace, updates), *_ownership(trace), *_never_moves(trace), *_not_averaged(updates)]
+    all_faults = [*_failed(trace), *(_further_step(step) for step in stray)]
+    for of_trace in (_not_finite, _put_back, _penalties, _logits, _ownership, _never_moves):
+        all_faults += of_trace(trace)
+    for of_updates in (_along_the_other, _without_gradient, _used_again, _dead_terms, _latents, _modes, _mixed, _directions):
+        all_faults += of_updates(trace, updates)
+    for of_updates in (_unseen, _others_samples, _ranges, _not_averaged):
+        all_faults += of_updates(trace, updates)
     return [*{(fault.kind, fault.place): fault for fault in reversed(all_faults)}.values()][::-1]
 
 
@@ -125,19 +82,16 @@ def _failed(trace: Trace) -> Iterator[Fault]:
     for gradient in trace.gradients.values():
         if "second time" in gradient.failed:
             effect = "this backward pass needs a graph that an earlier one has freed"
-            remedy = (
-                "give D fake.detach() (strategy detach), or keep the graph with retain_graph=True in the first backward pass"
-            )
-            yield Fault("freed", gradient.place, effect, f"{remedy}, or generate again (strategy reuse_z)")
+            remedy = "give D fake.detach() (strategy detach), or generate again (strategy reuse_z)"
+            yield Fault("freed", gradient.place, effect, f"{remedy}, or keep the graph by retain_graph=True in the earlier one")
         elif "inplace" in gradient.failed or "in-place" in gradient.failed:
-            positions = [trace.position[trace.passes[n]] for n in gradient.of if n in trace.passes]
+            scored = [trace.passes[n] for n in gradient.of if n in trace.passes]
+            positions = [trace.position[trace.passes[n]] for p in scored for n in (p.number, *p.of) if n in trace.passes]
             since = [s for s in trace.steps if positions and min(positions) < trace.position[s] < trace.position[gradient]]
             cause = f", at {since[-1].place} by a step of {since[-1].player.role}'s optimiser" if since else ""
             effect = f"this backward pass needs weights that have been changed since its forward pass{cause}"
-            remedy = (
-                "score the fakes again after the step (strategy detach), or run both backward passes before either step (joint)"
-            )
-            yield Fault("in_place", gradient.place, effect, f"{remedy}, or move the other player first (g_first)")
+            remedy = "score the fakes again after the step (strategy detach), or move the other player first (g_first)"
+            yield Fault("in_place", gradient.place, effect, f"{remedy}, or run both backward passes before either step (joint)")
         elif "does not require grad" in gradient.failed:
             yield _no_graph(trace, gradient)
 
@@ -172,6 +126,11 @@ def _stray(trace: Trace, updates: Sequence[Update]) -> list[OptimizerStep]:
             without_own.append(update)
         earlier |= fresh[update.step]
     return [update.step for update in without_own if update.step.player in with_own]
+
+
+def _further_step(step: OptimizerStep) -> Fault:
+    effect = f"{step.player.role} makes a further step along gradients of other steps, without a loss of its own"
+    return Fault("stray_step", step.place, effect, "remove this step")
 
 
 def _fresh(trace: Trace) -> dict[OptimizerStep, frozenset[int]]:
@@ -233,9 +192,7 @@ def _without_gradient(trace: Trace, updates: Sequence[Update]) -> Iterator[Fault
         fakes = [p for p in scored if p.player.role == "D" and trace.is_fake(p)]
         generations = [trace.passes[n] for p in fakes for n in p.of if n in trace.passes and trace.passes[n].player.role == "G"]
         effect = f"{role} makes a step without any gradient"
-        remedy = (
-            f"check that a loss reaches {role}'s parameters, and that zero_grad(), backward() and step() come in this order"
-        )
+        remedy = f"see that a loss reaches {role}'s parameters, and that zero_grad(), backward() and step() come in this order"
         if any(u.step.along and u.step.place != update.step.place for u in updates if u.step.player is update.step.player):
             remedy = "remove this step, or form a loss before it"
         if role == "G" and generations and not any(p.graph for p in generations):
@@ -250,9 +207,9 @@ def _without_gradient(trace: Trace, updates: Sequence[Update]) -> Iterator[Fault
         yield Fault(kind, update.step.place, effect, remedy)
 
 
-def _used_again(steps: Sequence[OptimizerStep], trace: Trace) -> Iterator[Fault]:
+def _used_again(trace: Trace, updates: Sequence[Update]) -> Iterator[Fault]:
     used: dict[object, set[int]] = {}
-    for step in steps:
+    for step in (update.step for update in updates):
         before = used.setdefault(step.player, set())
         along = {n for n in step.along if not trace.gradients[n].functional}
         if along & before and along - before:
@@ -265,16 +222,20 @@ def _used_again(steps: Sequence[OptimizerStep], trace: Trace) -> Iterator[Fault]
 def _dead_terms(trace: Trace, updates: Sequence[Update]) -> Iterator[Fault]:
     terms = {event.number: event for event in trace.events if isinstance(event, DeadTerm)}
     for update in (update for update in updates if update.role == "G"):
-        began = max((trace.position[s] for s in _steps_before(trace, update.step)), default=0)
+        steps = [s for s in trace.steps if s.player is update.step.player and trace.position[s] < trace.position[update.step]]
+        began = trace.position[steps[-1]] if steps else 0
         for term in (terms[n] for gradient in update.gradients for n in gradient.dead):
-            own = [trace.passes[n] for n in term.of if trace.passes[n].player is update.step.player]
+            of = [trace.passes[n] for n in term.of]
+            own = [p for p in of if p.player is update.step.player or (p.attached and trace.is_fake(p))]
             if any(trace.position[p] > began for p in own):  # a mean of earlier values is a constant on purpose
                 effect = "a term of G's loss has no gradient, as it was computed under no_grad or from detached samples"
                 yield Fault("dead_term", term.place, effect, "compute it from G's output, outside no_grad and without detach()")
-
-
-def _steps_before(trace: Trace, step: OptimizerStep) -> list[OptimizerStep]:
-    return [s for s in trace.steps if s.player is step.player and trace.position[s] < trace.position[step]]
+        ends_in_d = {n for other in updates if other.role == "D" for n in other.step.along}
+        read = {n for g in update.gradients if g.number not in ends_in_d for n in g.of}
+        for p in (p for p in update.fake if p.number in read and not p.attached):
+            if update.step.along and not update.step.zero:
+                effect = "G's loss reads D's outputs for detached fakes here, so that this term of it has no gradient for G"
+                yield Fault("dead_term", p.place, effect, "score the fakes again without detach() for G's step")
 
 
 def _put_back(trace: Trace) -> Iterator[Fault]:
@@ -302,12 +263,8 @@ def _latents(trace: Trace, updates: Sequence[Update]) -> Iterator[Fault]:
         for event in iteration:
             if event in learnt and not event.drew and first_iteration.setdefault(event.latents, number) != number:
                 effect = "G is given the inputs of an earlier iteration again, so that it learns from these few only"
-                yield Fault(
-                    "same_latents",
-                    event.place,
-                    effect,
-                    "draw new latents, z = torch.randn(…), or take the next batch in each iteration",
-                )
+                remedy = "draw new latents, z = torch.randn(…), or take the next batch in each iteration"
+                yield Fault("same_latents", event.place, effect, remedy)
 
 
 def _modes(trace: Trace, updates: Sequence[Update]) -> Iterator[Fault]:
@@ -317,7 +274,7 @@ def _modes(trace: Trace, updates: Sequence[Update]) -> Iterator[Fault]:
         for d_pass in update.real + update.fake:
             if d_pass.has_modes and not d_pass.training and any(p.training for p in trace.passes.values()):
                 effect = (
-                    "D is in eval() mode in its own step, so that batch norm, dropout or spectral norm is not that of training"
+                    "D is in eval() mode in its own step, and its batch norm, dropout or spectral norm is not that of training"
                 )
                 yield Fault("eval", d_pass.place, effect, "call D.train() before D's step")
     for step in trace.steps:
@@ -336,9 +293,7 @@ def _mixed(trace: Trace, updates: Sequence[Update]) -> Iterator[Fault]:
     remedy = "score real samples and fakes in two passes, or leave batch norm out of D"
     if len(mixtures) > 2:
         places = ", ".join(f"{kind} at {d_pass.place}" for kind, d_pass in mixtures.items())
-        effect = (
-            f"batch norm in D is fed {len(mixtures)} different mixtures ({places}), so that it scores a sample in as many ways"
-        )
+        effect = f"batch norm in D is fed {len(mixtures)} mixtures ({places}), so that it scores a sample in as many ways"
         yield Fault("mixtures", [*mixtures.values()][2].place, effect, remedy)
         return
     for d_pass in normalised:
@@ -396,8 +351,10 @@ def _directions(trace: Trace, updates: Sequence[Update]) -> Iterator[Fault]:
             opposed = real is None or real.up is not against.up
             helps[player, kind] = opposed and wanted.up is against.up and wanted.beyond(against) > -1
         if real is None:
-            if fake is not None and helps and not any(helps.values()) and not any(p.mixed for u in of_d for p in u.fake):
-                yield from _without_real(of_d, network)
+            learnt = [p for update in of_d for p in update.real + update.fake if p.network is network]
+            if fake and helps and not any(helps.values()) and all(trace.is_fake(p) and not p.mixed for p in learnt):
+                effect = "D never learns from a real sample: all that its losses are formed on comes from G"
+                yield Fault("real_unseen", learnt[0].place, effect, "give D real samples, with the other target label")
             continue
         for player, _ in [of for of, is_wrong in helps.items() if is_wrong]:
             first = next(u for u in of_g if u.step.player is player and any(p.network is network for p in u.fake))
@@ -426,13 +383,6 @@ def _through(trace: Trace, network_pass: NetworkPass) -> frozenset[nn.Module]:
             sources[source.number] = source.network
             todo += source.of
     return frozenset(sources.values())
-
-
-def _without_real(of_d: Sequence[Update], network: nn.Module) -> Iterator[Fault]:
-    passes = [p for update in of_d for p in update.real + update.fake if p.network is network]
-    if all(p in update.fake for p in passes for update in of_d if p in update.real + update.fake):
-        effect = "D never learns from a real sample: all that its losses are formed on comes from G"
-        yield Fault("real_unseen", passes[0].place, effect, "give D real samples as well, with the other target label")
 
 
 @dataclass(frozen=True)
@@ -559,7 +509,7 @@ def _never_moves(trace: Trace) -> Iterator[Fault]:
             yield Fault("never_moves", passes[0].place, effect, f"form {role}'s loss, and step its optimiser")
 
 
-def _not_averaged(updates: Sequence[Update]) -> Iterator[Fault]:
+def _not_averaged(trace: Trace, updates: Sequence[Update]) -> Iterator[Fault]:
     for update in updates:
         passes = update.generations if update.role == "G" else update.real + update.fake
         why = {p.alone for p in passes if p.graph}
@@ -571,13 +521,10 @@ def _not_averaged(updates: Sequence[Update]) -> Iterator[Fault]:
             yield Fault("not_averaged", passes[0].place, effect, remedy)
 
 
-def _has(player: Player, event: Unowned) -> bool:
-    return bool({*map(id, player.parameters())} & {*map(id, event.network.parameters())})
-
-
 def _ownership(trace: Trace) -> Iterator[Fault]:
+    owned = {id(p) for player in trace.players.values() for p in player.parameters()}
     for event in trace.events:
-        if isinstance(event, Unowned) and not any(_has(player, event) for player in trace.players.values()) and event.stays:
+        if isinstance(event, Unowned) and not owned & {*map(id, event.network.parameters())} and event.stays:
             effect = (
                 f"this {type(event.network).__name__} gets gradients from the loss at {event.loss}, and no optimiser has it"
             )

@@ -78,11 +78,6 @@ class WatchedLoop:
         return [str(fault) for fault in self.fault_records]
 
     @property
-    def looked_at(self) -> list[str]:
-        """The kinds of faults that would have shown, in the words of `KINDS`; `not_looked_at` has the others with reasons."""
-        return [what for kind, what in KINDS.items() if kind not in self.not_looked_at]
-
-    @property
     def operations(self) -> int:
         """Operations of matrix products and convolutions in a typical iteration."""
         return sum(cost.operations for cost in self.costs)
@@ -220,8 +215,8 @@ class WatchedLoop:
             "typical": letters(self.recorded, self.events) if self.recorded else "",
             "letters": self.letters,
             "faults": [vars(fault) for fault in self.fault_records],
-            "looked_at": self.looked_at,
-            "not_looked_at": {KINDS[kind]: why for kind, why in self.not_looked_at.items()},
+            "looked_at": [kind for kind in KINDS if kind not in self.not_looked_at],
+            "not_looked_at": self.not_looked_at,
             "costs": [vars(cost) for cost in self.costs],
             "operations": self.operations,
             "activations": self.activations,

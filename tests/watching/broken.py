@@ -200,6 +200,11 @@ def a_term_of_detached_fakes(mended=False):
     return with_a_term(lambda fake, x: F.l1_loss(fake if mended else fake.detach(), x))
 
 
+@broken("dead_term", sound=lambda: with_a_term(lambda fake, x: F.l1_loss(fake, x)))
+def scores_of_detached_fakes_beside_another_term(mended=False):
+    return with_a_term(lambda fake, x: F.l1_loss(fake, x), scored=lambda fake: fake if mended else fake.detach())
+
+
 @broken("dead_term", sound=lambda: with_a_term(lambda fake, x: F.mse_loss(PERCEPTION(fake), PERCEPTION(x))))
 def a_perceptual_loss_under_no_grad(mended=False):
     def perceptual(fake, x):
@@ -212,7 +217,7 @@ def a_perceptual_loss_under_no_grad(mended=False):
 PERCEPTION = mlp(SIZE, 3).requires_grad_(False)
 
 
-def with_a_term(term):
+def with_a_term(term, scored=lambda fake: fake):
     p = setting()
 
     def step():
@@ -221,7 +226,7 @@ def with_a_term(term):
         d_loss(p.D(x), p.D(fake.detach())).backward()
         p.od.step()
         p.og.zero_grad()
-        (g_loss(p.D(fake)) + 10 * term(fake, x)).backward()
+        (g_loss(p.D(scored(fake))) + 10 * term(fake, x)).backward()
         p.og.step()
 
     return p, step
@@ -243,6 +248,24 @@ def the_same_seed(mended=False):
 @broken("freed", raises=True)
 def no_detach(mended=False):
     return alternating(setting(), fake_d=lambda f: f.detach() if mended else f)
+
+
+@broken("no_graph", raises=True)
+def g_s_scores_under_no_grad(mended=False):
+    p = setting()
+
+    def step():
+        fake = p.G(p.z())
+        p.od.zero_grad()
+        d_loss(p.D(p.x()), p.D(fake.detach())).backward()
+        p.od.step()
+        p.og.zero_grad()
+        with torch.set_grad_enabled(mended):
+            score = p.D(fake)
+        g_loss(score).backward()
+        p.og.step()
+
+    return p, step
 
 
 @broken("in_place", raises=True, sound=loops.kept_graph)
