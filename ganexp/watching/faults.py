@@ -274,7 +274,7 @@ def _modes(trace: Trace, updates: Sequence[Update]) -> Iterator[Fault]:
         for d_pass in update.real + update.fake:
             if d_pass.has_modes and not d_pass.training and any(p.training for p in trace.passes.values()):
                 effect = (
-                    "D is in eval() mode in its own step, and its batch norm, dropout or spectral norm is not that of training"
+                    "D is in eval() mode in its own step, so that batch norm, dropout or spectral norm differ from training"
                 )
                 yield Fault("eval", d_pass.place, effect, "call D.train() before D's step")
     for step in trace.steps:
@@ -340,9 +340,8 @@ def _directions(trace: Trace, updates: Sequence[Update]) -> Iterator[Fault]:
         same = real is not None and fake is not None and real.up is fake.up and abs(real.beyond(fake)) < 1
         alike.setdefault(network, []).append(same)
         helps: dict[tuple[Player, frozenset[nn.Module]], bool] = {}
-        for player, kind in dict.fromkeys(
-            (u.step.player, _through(trace, p)) for u in of_g for p in u.fake if p.network is network
-        ):
+        scored = ((u.step.player, p) for u in of_g for p in u.fake if p.network is network)
+        for player, kind in dict.fromkeys((player, _through(trace, p)) for player, p in scored):
             own = [update for update in of_g if update.step.player is player]
             wanted = pull(own, lambda p: _through(trace, p) == kind, by_d)  # noqa: B023
             against = pull(of_d, lambda p: _through(trace, p) == kind, set()) or fake  # noqa: B023
@@ -457,9 +456,7 @@ def _others_samples(trace: Trace, updates: Sequence[Update]) -> Iterator[Fault]:
         given = {p.first for p in trace.passes.values() if p.network in own}
         for other in others:
             theirs = {p.first for p in passes["D"] if p.network is other and not trace.is_fake(p)}
-            fed = any(
-                p.network in others[other] and own & {trace.passes[n].network for n in p.of} for p in trace.passes.values()
-            )
+            fed = any(p.network in others[other] and own & _through(trace, p) for p in trace.passes.values())
             if fed and any(p.first in theirs & given for p in real):
                 effect = "this D is given as real what its own G is given as sources, and what another D is given as real"
                 yield Fault("others_samples", real[0].place, effect, "give this D real samples of the kind that its G makes")
@@ -467,9 +464,7 @@ def _others_samples(trace: Trace, updates: Sequence[Update]) -> Iterator[Fault]:
 
 def _logits(trace: Trace) -> Iterator[Fault]:
     for p in (p for p in trace.passes.values() if p.logits and p.player.role == "D"):
-        effect = (
-            f"this loss takes D's outputs for logits, but D ends in a {p.ends}, so that its gradients stay small where D errs"
-        )
+        effect = f"this loss takes D's outputs for logits, but D ends in a {p.ends}, so that its gradients are small"
         remedy = f"leave the {p.ends} out of D, or take a loss on probabilities"
         yield Fault("logits", p.logits, effect, remedy)
 
@@ -499,9 +494,8 @@ def _never_moves(trace: Trace) -> Iterator[Fault]:
             continue
         role = player.role
         formed = [g for g in trace.gradients.values() if number in g.wrote and g.number not in used and not g.functional]
-        if formed and any(
-            trace.position[formed[0]] < trace.position[step] < trace.position[formed[-1]] for step in trace.steps
-        ):
+        first, last = (trace.position[formed[end]] if formed else 0 for end in (0, -1))
+        if any(first < trace.position[step] < last for step in trace.steps):
             effect = f"{role} never moves: its loss is formed here, and its optimiser makes no step"
             yield Fault("never_moves", formed[0].place, effect, f"call optimizer_{role}.step() after this backward pass")
         elif not formed and any(p.seeds for p in passes) and len(trace.steps) >= LONG:
@@ -525,9 +519,8 @@ def _ownership(trace: Trace) -> Iterator[Fault]:
     owned = {id(p) for player in trace.players.values() for p in player.parameters()}
     for event in trace.events:
         if isinstance(event, Unowned) and not owned & {*map(id, event.network.parameters())} and event.stays:
-            effect = (
-                f"this {type(event.network).__name__} gets gradients from the loss at {event.loss}, and no optimiser has it"
-            )
+            name = type(event.network).__name__
+            effect = f"this {name} gets gradients from the loss at {event.loss}, and no optimiser has it"
             remedy = "give its parameters to an optimiser, or freeze it by requires_grad_(False) if it should stay as it is"
             yield Fault("no_optimizer", event.place, effect, remedy)
     owners: dict[int, set[str]] = {}

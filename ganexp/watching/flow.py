@@ -100,7 +100,7 @@ class Flow(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        if self.recorder.reporting:
+        if self.recorder.is_paused:
             return func(*args, **kwargs)
         count = flop_registry.get(func._overloadpacket)
         if count is not None:

@@ -1,6 +1,7 @@
 """Changes of torch that are undone in any order, since contexts may overlap without being nested."""
 
 from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 import torch
@@ -33,7 +34,7 @@ def wrap(owner: Any, name: str, wrapper: Callable[..., Any]) -> Callable[[], Non
 
 
 def _around(wrapper: Callable[..., Any], function: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda *args, **kwargs: wrapper(function, *args, **kwargs)
+    return wraps(function)(lambda *args, **kwargs: wrapper(function, *args, **kwargs))
 
 
 def leave_mode(mode: TorchDispatchMode) -> None:

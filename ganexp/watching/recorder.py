@@ -2,6 +2,7 @@
 
 import gc
 import inspect
+import math
 import os
 import sys
 import threading
@@ -64,8 +65,8 @@ class Recorder:
         on_step: Called with the player before each step; it may raise to end the loop.
     """
 
-    reporting = False
-    """Whether a report is made, so that another context that is still open sees nothing of it."""
+    reporting = 0
+    """The thread in which a report is made, of which contexts that are still open there see nothing."""
 
     def __init__(self, players: Players, on_step: Callable[[Player], None] = lambda player: None) -> None:
         self.players = players
@@ -123,7 +124,7 @@ class Recorder:
 
             def init_and_own(init: Callable[..., None], optimizer: Optimizer, *args: Any, **kwargs: Any) -> None:
                 init(optimizer, *args, **kwargs)
-                if not Recorder.reporting:
+                if not self.is_paused:
                     self.players.own(optimizer)
 
             self._undo.append(wrap(Optimizer, "__init__", init_and_own))
@@ -153,8 +154,9 @@ class Recorder:
         return threading.get_ident() != self._thread
 
     @property
-    def _is_blind(self) -> bool:
-        return Recorder.reporting or self._in_another_thread()
+    def is_paused(self) -> bool:
+        """Whether the report of another context is made."""
+        return Recorder.reporting == self._thread
 
     def stop(self) -> None:
         """Remove every hook."""
@@ -182,7 +184,7 @@ class Recorder:
 
     def _before_pass(self, network: nn.Module, args: Any) -> None:
         self.flow.stepping = False
-        if self._running or self._gradient or Recorder.reporting:
+        if self._running or self._gradient or self.is_paused:
             return
         player = self.players.of(network)
         if self._in_another_thread():
@@ -299,7 +301,7 @@ class Recorder:
         inputs[0].register_hook(compare)
 
     def _differentiate(self, engine: Callable[..., Any], outputs: Any, *args: Any, **kwargs: Any) -> Any:
-        if self._gradient is not None or self._is_blind:  # a checkpoint's own backward pass
+        if self._gradient is not None or self.is_paused or self._in_another_thread():  # a checkpoint's own backward pass
             return engine(outputs, *args, **kwargs)
         kept, second, inputs = args[1], args[2], args[3]
         accumulates = kwargs.get("accumulate_grad", False)
@@ -364,7 +366,7 @@ class Recorder:
                         self._written[id(p)] = sample(p.grad)
 
     def _before_step(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
-        if Recorder.reporting:
+        if self.is_paused:
             return
         if self.players.anonymous and id(optimizer) not in self.players:
             self.players.own(optimizer)
@@ -402,15 +404,16 @@ class Recorder:
     def _hand_over(self, before: Player, player: Player) -> None:
         """Give a player that moves for the first time the events of another's networks since that one's last step."""
         old, new = id(before.optimizer), id(player.optimizer)
-        since = takewhile(
-            lambda event: not (isinstance(event, OptimizerStep) and event.player is before), reversed(self.events)
-        )
-        for event in since:
+        for event in self._since_step(before):
             if isinstance(event, NetworkPass):
                 event.player = player if event.player is before and self.players.of(event.network) is player else event.player
                 event.attached = {new if number == old else number for number in event.attached}
             elif isinstance(event, Gradient):
                 event.wrote = {new if number == old else number for number in event.wrote}
+
+    def _since_step(self, player: Player) -> Iterator[Event]:
+        """Yield the events since the last step of a player, the newest first."""
+        return takewhile(lambda one: not (isinstance(one, OptimizerStep) and one.player is player), reversed(self.events))
 
     def _step_event(self, player: Player) -> OptimizerStep:
         with self.flow.paused():
@@ -430,15 +433,12 @@ class Recorder:
     def _ascends(self, player: Player) -> bool:
         """Return whether a step moves up the gradients of backward passes: by its optimiser, or as they were negated since."""
         assert player.optimizer is not None
-        pairs = [
-            (sample(p.grad), self._written[id(p)]) for p in player.parameters() if _is_dense(p.grad) and id(p) in self._written
-        ]
-        now, then = (
-            (torch.cat([one.double().cpu() for one in each]) for each in zip(*pairs, strict=True))
-            if pairs
-            else (torch.zeros(1),) * 2
+        moved = [p for p in player.parameters() if _is_dense(p.grad) and id(p) in self._written]
+        pairs = [(sample(p.grad).double(), self._written[id(p)].double()) for p in moved if p.grad is not None]
+        along, now, then = (
+            sum(float(a @ b) for a, b in each) for each in (pairs, [(a, a) for a, _ in pairs], [(b, b) for _, b in pairs])
         )
-        negated = float(now @ then) < -0.99 * float(now.norm() * then.norm())
+        negated = along < -0.99 * math.sqrt(now * then)
         if negated and not self.snapshots.done:
             self.not_repeatable = CHANGED
         return negated is not all(group.get("maximize") for group in player.optimizer.param_groups)
@@ -452,15 +452,12 @@ class Recorder:
         starts = self._starts.setdefault(player, {})
         before = starts.setdefault(weights, state)
         starts[weights] = state
-        since = takewhile(
-            lambda event: not (isinstance(event, OptimizerStep) and event.player is player), reversed(self.events)
-        )
-        written = (event for event in since if isinstance(event, Write) and event.player is player)
+        written = (event for event in self._since_step(player) if isinstance(event, Write) and event.player is player)
         copied = next((write for write in written if "copy" in write.operation or write.operation == "data"), None)
         return copied if before != state else None
 
     def _after_step(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
-        if self._is_blind:
+        if self.is_paused or self._in_another_thread():
             return
         self.flow.stepping = False
         player = self.players.get(id(optimizer))
@@ -585,7 +582,7 @@ def _ends(output: Tensor) -> str:
 
 
 def _is_dense(gradient: Any) -> TypeGuard[Tensor]:
-    return isinstance(gradient, Tensor) and gradient.layout == torch.strided
+    return isinstance(gradient, Tensor) and gradient.layout == torch.strided and not gradient.is_complex()
 
 
 def _entries(gradient: Tensor) -> Tensor:

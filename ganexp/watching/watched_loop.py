@@ -1,5 +1,6 @@
 """`ganexp.watch(…)`: a context that watches a loop and reports its update rule, costs and faults."""
 
+import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Self
@@ -104,11 +105,11 @@ class WatchedLoop:
 
     def __exit__(self, *error: object) -> None:
         self._recorder.stop()
-        Recorder.reporting = True
+        Recorder.reporting = threading.get_ident()
         try:
             self._analyse()
         finally:
-            Recorder.reporting = False
+            Recorder.reporting = 0
         self._recorder.snapshots.clear()
         self._recorder.named.clear()
 

@@ -1,4 +1,4 @@
-"""docs/bugs_of_the_world.md: what it says of each loop is what watching says, at the marked line, and repaired loops are sound."""
+"""docs/bugs_of_the_world.md: watching says what the page says, at the marked lines, and nothing of the repaired loops."""
 
 import contextlib
 import re
