@@ -357,12 +357,15 @@ def _directions(trace: Trace, updates: Sequence[Update]) -> Iterator[Fault]:
             continue
         for player, _ in [of for of, is_wrong in helps.items() if is_wrong]:
             first = next(u for u in of_g if u.step.player is player and any(p.network is network for p in u.fake))
-            effect, remedy = "G's loss pushes the scores of fakes the same way as D's, so that G helps D", "flip the sign of"
+            place, remedy = first.gradients[-1].place, "or swap its target labels"
             if all(helps.values()):
-                yield Fault("same_way", first.gradients[-1].place, effect, f"{remedy} G's loss, or swap its target labels")
+                effect = "G's loss pushes the scores of fakes the same way as D's, so that G helps D"
+                yield Fault("same_way", place, effect, f"flip the sign of G's loss, {remedy}")
             else:
-                effect = effect.replace("loss pushes", "loss has several adversarial terms, of which one pushes")
-                yield Fault("wrong_sign", first.gradients[-1].place, effect, f"{remedy} that term, or swap its target labels")
+                effect = (
+                    "an adversarial term of this loss pushes the scores of fakes the same way as D's loss, and others do not"
+                )
+                yield Fault("wrong_sign", place, effect, f"flip the sign of that term, {remedy}")
     for network in (network for network, all_alike in alike.items() if all(all_alike)):
         first = next(update for update in of_d if any(p.network is network for p in update.fake))
         effect = "D's loss pushes the scores of fakes the same way as those of real samples, so that D does not tell them apart"
@@ -411,7 +414,7 @@ class _Pull:
         if not pulls or any(score is None for score, _ in pulls):
             return None
         scores, seeds = (
-            torch.cat([tensor.flatten().double().cpu() for tensor in column]) for column in zip(*pulls, strict=True)
+            torch.cat([tensor.flatten().cpu().double() for tensor in column]) for column in zip(*pulls, strict=True)
         )
         scores, seeds = scores[seeds != 0], seeds[seeds != 0]  # a hinge's, where it does not pull
         mean = float(seeds.mean()) if len(seeds) > 1 else 0.0
@@ -496,10 +499,10 @@ def _never_moves(trace: Trace) -> Iterator[Fault]:
         formed = [g for g in trace.gradients.values() if number in g.wrote and g.number not in used and not g.functional]
         first, last = (trace.position[formed[end]] if formed else 0 for end in (0, -1))
         if any(first < trace.position[step] < last for step in trace.steps):
-            effect = f"{role} never moves: its loss is formed here, and its optimiser makes no step"
+            effect = f"{role} does not move: its loss is formed here, and its optimiser makes no step in what was watched"
             yield Fault("never_moves", formed[0].place, effect, f"call optimizer_{role}.step() after this backward pass")
         elif not formed and any(p.seeds for p in passes) and len(trace.steps) >= LONG:
-            effect = f"{role} never moves: in {len(trace.steps)} steps of other players, no loss of {role} was formed"
+            effect = f"{role} does not move: in {len(trace.steps)} steps of other players, no loss of {role} was formed"
             yield Fault("never_moves", passes[0].place, effect, f"form {role}'s loss, and step its optimiser")
 
 

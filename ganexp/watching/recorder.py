@@ -434,7 +434,7 @@ class Recorder:
         """Return whether a step moves up the gradients of backward passes: by its optimiser, or as they were negated since."""
         assert player.optimizer is not None
         moved = [p for p in player.parameters() if _is_dense(p.grad) and id(p) in self._written]
-        pairs = [(sample(p.grad).double(), self._written[id(p)].double()) for p in moved if p.grad is not None]
+        pairs = [(sample(p.grad).cpu().double(), self._written[id(p)].cpu().double()) for p in moved if p.grad is not None]
         along, now, then = (
             sum(float(a @ b) for a, b in each) for each in (pairs, [(a, a) for a, _ in pairs], [(b, b) for _, b in pairs])
         )
