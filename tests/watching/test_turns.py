@@ -151,8 +151,8 @@ def test_steps_that_a_scaler_leaves_out_change_no_name():
 
 
 def test_a_player_that_moved_alone_before_is_told():
-    assert "before it: the first 2 steps are of G alone" in str(watched_from(d_begins_late, 0))
-    assert "before it" not in str(watched_from(d_begins_late, 3))
+    assert "before: the first 2 steps are of G alone" in str(watched_from(d_begins_late, 0))
+    assert "before:" not in str(watched_from(d_begins_late, 3))
 
 
 def test_a_phase_with_another_rule_is_told():
@@ -163,7 +163,7 @@ def test_a_phase_with_another_rule_is_told():
 
     report = watched_from(warm, 0, 5)
     assert (report.rule, report.identified.d_steps) == ("resample", 1)
-    assert "before it: iteration 2 and those before it differ, as resample d_steps=4 g_steps=1" in str(report)
+    assert "before: iteration 2 and those before it differ, as resample d_steps=4 g_steps=1" in str(report)
 
 
 def test_iterations_without_a_period_get_no_name():
@@ -316,7 +316,8 @@ def test_a_third_optimiser_is_named_beside_the_rule(further, moves):
     report = beside(further)
     assert (report.rule, report.faults) == ("g_first", []), str(report)
     (told,) = report.identified.left_out
-    assert told.startswith(f"the step of a third optimiser at test_turns.py:{line}, which moves {moves}")
+    assert told.startswith("the step of a third optimiser at ")
+    assert f"test_turns.py:{line}, which moves {moves}" in told
 
 
 def test_the_command_has_all_that_makes_the_rule_and_tells_what_it_leaves_out():
@@ -334,7 +335,7 @@ def test_the_command_has_all_that_makes_the_rule_and_tells_what_it_leaves_out():
                 p.od.step()
                 for one in p.D.parameters():
                     one.data.clamp_(-1, 1)
-    assert report.identified.command == "python train.py strategy=g_first_resample strategy.new_reals=true d_steps=2"
+    assert report.identified.command == "ganexp train strategy=g_first_resample strategy.new_reals=true d_steps=2"
     assert [told.partition(" (")[0] for told in report.identified.left_out] == [
         "further terms of G's loss",
         "the clipping of D's weights",
