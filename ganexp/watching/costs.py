@@ -94,22 +94,23 @@ def why_not_alike(trace: Trace, turn: Sequence[Event]) -> str:
     return ""
 
 
-def waits(trace: Trace, turns: Sequence[Sequence[Event]]) -> list[HostWait]:
+def waits(turns: Sequence[Sequence[Event]]) -> list[HostWait]:
     """Return the lines at which the host waits for values, the most frequent first.
 
-    They are a cost and no fault, since the training is the same. What comes before the second iteration belongs to no
-    iteration's rate: it may be set-up. A line that reads values in every k-th iteration has the rate of its period.
+    They are a cost and no fault, since the training is the same. What is read in one iteration of three or more has no rate and
+    is left out: set-up, or a picture of the first iteration, which stands before the first step of the second.
     """
     per_turn = [Counter(event.place for event in turn if isinstance(event, Wait)) for turn in turns]
+    settled = per_turn[2:] or per_turn[1:] or per_turn
     found = []
-    for place in dict.fromkeys(place for reads in per_turn[-1 if len(turns) == 1 else 1 :] for place in reads):
+    for place in dict.fromkeys(place for reads in per_turn for place in reads):
         there = [number for number, reads in enumerate(per_turn) if place in reads]
         gaps = {after - before for before, after in pairwise(there)}
-        settled = per_turn[1:] or per_turn
         rate = sum(reads[place] for reads in settled) / len(settled)
         if len(gaps) == 1 and 1 not in gaps:
             rate = per_turn[there[-1]][place] / min(gaps)
-        found.append(HostWait(place, rate))
+        if rate and (len(there) > 1 or len(turns) < 3):
+            found.append(HostWait(place, rate))
     return sorted(found, key=lambda wait: -wait.per_iteration)
 
 

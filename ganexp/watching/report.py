@@ -13,6 +13,9 @@ LINES = 12
 LARGEST = 3
 """How many lines that wait, and how many kinds of waste, are in a report, unless all are asked for."""
 
+SMALLEST = 0.005
+"""The least share of the operations that a kind of waste has in a report, unless all are asked for."""
+
 LINE_OF_A_FILE = re.compile(r"(?<![\w/.])([\w/.-]+\.py):(\d+)")
 
 NOT_LOOKED_AT = "whether the networks are large enough, the learning rates fit, and training converges"
@@ -60,7 +63,7 @@ def _entries(report: Mapping[str, Any], verbose: bool) -> Iterator[tuple[str, st
         yield "note", "compiled networks run uncompiled while they are watched, so that they may round differently"
     yield from (("trace", trace) for trace in _traces(report, verbose))
     yield from (("cost", cost) for cost in _costs(report, verbose))
-    yield from (("waste", waste) for waste in [*_wastes(report["costs"])][: None if verbose else LARGEST])
+    yield from (("waste", waste) for waste in _wastes(report["costs"], verbose))
     yield from (("wait", _wait(wait)) for wait in report["waits"][: None if verbose else LARGEST])
     if report["arguments"] and not report["faults"]:
         yield "try", _another_rule(report)
@@ -135,17 +138,20 @@ def _costs(report: Mapping[str, Any], verbose: bool) -> Iterator[str]:
         yield ", ".join(f"{what} {share:.0%}" for what, share in shares.items()) + f" of {total:.1f} ms (watched)"
 
 
-def _wastes(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield the kinds of operations that are thrown away, the largest share first, with their lines."""
+def _wastes(rows: Sequence[Mapping[str, Any]], verbose: bool) -> list[str]:
+    """Return the kinds of operations that are thrown away, the largest share first, with their lines."""
     total = sum(row["operations"] for row in rows)
     kinds: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
     for row in rows:
         if row["remark"]:
             kinds[row["remark"]].append(row)
+    wastes: list[str] = []
     for remark, alike in sorted(kinds.items(), key=lambda kind: -sum(row["wasted"] for row in kind[1])):
         places = ", ".join(dict.fromkeys(f"{row['what']} at {row['place']}" for row in alike))
         share = sum(row["wasted"] for row in alike) / total if total else 0
-        yield f"{share:.0%} of the operations, {places}: {remark}"
+        if verbose or (share >= SMALLEST and len(wastes) < LARGEST):
+            wastes.append(f"{share:.0%} of the operations, {places}: {remark}")
+    return wastes
 
 
 def _wait(wait: Mapping[str, Any]) -> str:

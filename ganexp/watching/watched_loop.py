@@ -138,7 +138,7 @@ class WatchedLoop:
         self.arguments = arguments(recorder.players, names, networks)
         self.letters = legend(trace, self.events, names)
         self.costs = costs(trace, self.events, names)
-        self.waits = waits(trace, iterations)
+        self.waits = waits(iterations)
         rules = [rule(trace, iteration, self._known) for iteration in iterations]
         self.identified = settled(rules, trace.alone)
         if recorder.not_repeatable == CHANGED:

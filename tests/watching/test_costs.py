@@ -138,6 +138,25 @@ def test_values_that_are_read_are_a_cost_with_its_rate_and_no_fault():
     assert len({one.place for one in report.waits}) == 2
 
 
+@pytest.mark.parametrize("before_the_steps", [True, False])
+def test_what_is_read_for_the_first_picture_has_no_rate(before_the_steps):
+    p, usual = alternating(setting())
+    turns = itertools.count()
+
+    def picture():
+        if next(turns) % 1000 == 0:
+            p.G(p.z()).min().item(), p.G(p.z()).max().item()
+
+    def step():
+        if before_the_steps:
+            picture()
+        usual()
+        if not before_the_steps:
+            picture()
+
+    assert seen_of(step, 3).waits == []
+
+
 def test_the_iteration_that_is_not_complete_does_not_raise_a_rate():
     with ganexp.watch() as report:
         p, usual = alternating(setting())
