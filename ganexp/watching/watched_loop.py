@@ -132,7 +132,7 @@ class WatchedLoop:
             self.identified = Rule(None, why=f"the backward pass at {failed.place} failed" if failed else why)
             return
         alike = typical(trace, iterations)
-        self.events = own_events(trace, iterations[alike[-1]])
+        self.events = own_events(trace, iterations[alike[-2:][0]])  # the last may leave gradients to the one after it
         names = by_object(recorder.named)
         networks = ((event.player.now.role, event.network) for event in self.events if isinstance(event, NetworkPass))
         self.arguments = arguments(recorder.players, names, networks)

@@ -464,3 +464,21 @@ def test_what_an_encoder_and_a_generator_learn_from_is_not_thrown_away():
         "gradients of D and G that no step uses",
     ]
     assert all(f"inputs=[*{name}.parameters()]" in remark for name, remark in zip("GE", remarks, strict=True))
+
+
+@pytest.mark.parametrize("iterations", [2, 3])
+def test_gradients_that_the_next_iteration_uses_are_not_thrown_away(iterations):
+    """D's gradients are never cleared, so that its next step moves along those of G's loss, too: a fault, and no waste."""
+    p = setting()
+
+    def step():
+        fake = p.G(p.z())
+        d_loss(p.D(p.x()), p.D(fake.detach())).backward()
+        p.od.step()
+        p.og.zero_grad()
+        g_loss(p.D(fake)).backward()
+        p.og.step()
+
+    report = seen_of(step, iterations)
+    assert "other_loss" in {fault.kind for fault in report.fault_records}
+    assert not [one for one in report.costs if one.wasted]
