@@ -181,9 +181,10 @@ def _reversed(trace: Trace, update: Update) -> bool:
 
 
 def _without_gradient(trace: Trace, updates: Sequence[Update]) -> Iterator[Fault]:
+    moving = {update.step.place for update in updates if not update.step.empty and not update.step.zero}
     for update in updates:
-        if not update.step.empty and not update.step.zero:
-            continue
+        if not update.step.empty and (not update.step.zero or update.step.place in moving):
+            continue  # a hinge that is met by a whole batch has a gradient of 0, and the loss reaches the parameters
         role = update.role
         before = [g for g in trace.gradients.values() if trace.position[g] < trace.position[update.step]]
         if before and any(before[-1].number in other.step.along for other in updates if other.role != role):

@@ -323,6 +323,23 @@ def hinge_with_two_critic_steps():
     return p, step
 
 
+@sound("detach", DETACH)
+def hinge_that_is_met_by_a_batch():
+    """D separates the second batch by more than the margin, so that its gradient is 0 there."""
+    p, turns = setting(), itertools.count()
+
+    def step():
+        fake, far = p.G(p.z()), 100.0 * (next(turns) % 2)
+        p.od.zero_grad()
+        (relu(1 - far - p.D(p.x())).mean() + relu(1 - far + p.D(fake.detach())).mean()).backward()
+        p.od.step()
+        p.og.zero_grad()
+        (-p.D(fake).mean()).backward()
+        p.og.step()
+
+    return p, step
+
+
 @sound("resample", None, checked=False)
 def accumulation():
     """Each step learns from four parts of its batch; the other network is frozen."""
