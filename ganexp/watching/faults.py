@@ -352,7 +352,8 @@ def _directions(trace: Trace, updates: Sequence[Update]) -> Iterator[Fault]:
             helps[player, kind] = opposed and wanted.up is against.up and wanted.beyond(against) > -1
         if real is None:
             learnt = [p for update in of_d for p in update.real + update.fake if p.network is network]
-            if fake and helps and not any(helps.values()) and all(trace.is_fake(p) and not p.mixed for p in learnt):
+            alone = all(trace.is_fake(p) and not p.mixed and len({n for _, n, *_ in p.scores}) == 1 for p in learnt)
+            if fake and helps and not any(helps.values()) and alone:  # others are given real samples in the same call
                 effect = "D never learns from a real sample: all that its losses are formed on comes from G"
                 yield Fault("real_unseen", learnt[0].place, effect, "give D real samples, with the other target label")
             continue

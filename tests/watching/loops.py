@@ -323,6 +323,34 @@ def hinge_with_two_critic_steps():
     return p, step
 
 
+@sound("detach", "z G f' D+ f G+", checked=False)
+def both_batches_in_one_call():
+    """A vocoder's D: it is given real samples and fakes as two arguments, and returns the scores of both."""
+    p = setting()
+    inner = p.D
+
+    class Both(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = inner
+
+        def forward(self, x, fake):
+            return self.inner(x), self.inner(fake)
+
+    p.D = Both()
+
+    def step():
+        x, fake = p.x(), p.G(p.z())
+        p.od.zero_grad()
+        d_loss(*p.D(x, fake.detach())).backward()
+        p.od.step()
+        p.og.zero_grad()
+        g_loss(p.D(x, fake)[1]).backward()
+        p.og.step()
+
+    return p, step
+
+
 @sound("detach", DETACH)
 def hinge_that_is_met_by_a_batch():
     """D separates the second batch by more than the margin, so that its gradient is 0 there."""
