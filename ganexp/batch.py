@@ -66,15 +66,15 @@ class Batch:
 
     def tensors(self) -> list[Tensor]:
         """Return all of its tensors, in the order of the fields."""
-        held = (getattr(self, one.name) for one in fields(self))
-        return [one for part in held for one in (part if isinstance(part, tuple) else (part,)) if one is not None]
+        held = (getattr(self, attribute.name) for attribute in fields(self))
+        return [tensor for part in held for tensor in (part if isinstance(part, tuple) else (part,)) if tensor is not None]
 
     def split(self, size: int) -> list["Batch"]:
         """Return the batch in parts of at most `size`."""
         count = len(self)
 
         def part(start: int) -> "Batch":  # a pack of samples has several sources
-            return self.map(lambda one: one[start * len(one) // count : (start + size) * len(one) // count])
+            return self.map(lambda tensor: tensor[start * len(tensor) // count : (start + size) * len(tensor) // count])
 
         return [part(start) for start in range(0, count, size)]
 

@@ -161,7 +161,7 @@ def evaluate_pairs(config: Config, place: Path, targets: Path) -> EvaluationResu
             be read.
     """
     machine = execution.Machine.resolved(config.device, config.precision)
-    choices = {one.key.partition(".")[2]: one for one in chosen_of(config, "measure")}
+    choices = {choice.key.partition(".")[2]: choice for choice in chosen_of(config, "measure")}
     measures = {name: choice.make() for name, choice in choices.items()}
     for name, measure in measures.items():
         if not isinstance(measure, PairMeasure):
@@ -169,28 +169,28 @@ def evaluate_pairs(config: Config, place: Path, targets: Path) -> EvaluationResu
             raise UserError(f"measure.{name} compares sets, and not images of one name: say {sets} for it")
     expected = Pictures(targets, 3)
     sides = [Pictures(place, 3, value_range=expected.value_range), expected]
-    for one, other in zip(sides, sides[::-1], strict=True):
-        one.refuse_lost()
-        if lone := sorted(one.files.keys() - other.files.keys()):
-            file, count = printable(one.files[lone[0]]), f"{len(lone):,} of the {len(one.files):,}"
+    for side, other in zip(sides, sides[::-1], strict=True):
+        side.refuse_lost()
+        if lone := sorted(side.files.keys() - other.files.keys()):
+            file, count = printable(side.files[lone[0]]), f"{len(lone):,} of the {len(side.files):,}"
             raise UserError(f"{file} has no image of its name in {printable(other.path)}, as {count} have not: remove those")
     asked: set[tuple[int, ...]] = set()
 
     def pairs() -> Iterator[Batch]:
         for name in sides[0].files:
-            pair = [to_range(one[name][None].to(machine.device), machine.dtype) for one in sides]
-            shape, shape_of_target = (tuple(one.shape[1:]) for one in pair)
+            pair = [to_range(side[name][None].to(machine.device), machine.dtype) for side in sides]
+            shape, shape_of_target = (tuple(images.shape[1:]) for images in pair)
             if shape != shape_of_target:
-                said = ["×".join(map(str, one[1:])) for one in (shape, shape_of_target)]
+                sizes = ["×".join(map(str, size[1:])) for size in (shape, shape_of_target)]
                 raise UserError(
-                    f"{printable(sides[0].files[name])} has {said[0]} pixels, and its target {said[1]}: scale one of them"
+                    f"{printable(sides[0].files[name])} has {sizes[0]} pixels, and its target {sizes[1]}: scale one of them"
                 )
             if shape not in asked:
                 asked.add(shape)
                 like = Dataset()
                 like.shape = like.source_shape = shape
-                for one, choice in choices.items():
-                    choice.ask(measures[one].check, Facts(shape=shape, dataset=like))
+                for key, choice in choices.items():
+                    choice.ask(measures[key].check, Facts(shape=shape, dataset=like))
             yield Batch(pair[0], target=pair[1])
 
     evaluator = Evaluator(measures, Raw((3, 1, 1)), samples=len(sides[0].files))

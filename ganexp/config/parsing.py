@@ -8,7 +8,6 @@ from typing import Any, get_args
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic.errors import PydanticUserError
-from pydantic_core import ErrorDetails
 
 from ganexp.config.defaults import completed
 from ganexp.config.foreign_names import ELSEWHERE
@@ -105,7 +104,7 @@ def _unlisted(group: str, name: str, members: Sequence[str], *, preset: bool) ->
     return f"Unknown key {group}.{name}. {group}=[{','.join(members)}] has no {name}: {remedies}."
 
 
-def _sentence(first: ErrorDetails, values: dict[str, Any]) -> str:
+def _sentence(first: Any, values: dict[str, Any]) -> str:
     path, value = _place(first, values)
     key = ".".join(path)
     if not path:
@@ -142,7 +141,7 @@ def _siblings(path: list[str]) -> Iterable[str]:
     return model.model_fields
 
 
-def _place(first: ErrorDetails, values: dict[str, Any]) -> tuple[list[str], Any]:
+def _place(first: Any, values: dict[str, Any]) -> tuple[list[str], Any]:
     """Return the keys that lead to a mistake, and the value there, without the members of unions that pydantic also names."""
     path: list[str] = []
     value: Any = values

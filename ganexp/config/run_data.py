@@ -154,8 +154,8 @@ def reals_of(
         data = load_cached(dataset, default_folder(), place=config.feed, device=machine.device, workers=workers)
         digest = dataset.digest()
     except OSError as error:
-        said = str(error).strip().splitlines()[-1].removeprefix("OSError: ")  # a worker's error comes with its traceback
-        raise UserError(f"dataset: {said}.") from error
+        reason = str(error).strip().splitlines()[-1].removeprefix("OSError: ")  # a worker's error comes with its traceback
+        raise UserError(f"dataset: {reason}.") from error
     labels = labels_of(dataset) if classes else None
     _refuse_broken(dataset, data, labels)
     reals = feed(
@@ -180,7 +180,9 @@ def _frequencies(dataset: Dataset, labels: torch.Tensor, classes: int) -> list[f
     counts = torch.bincount(labels, minlength=classes)
     if not counts.all():
         unseen = (counts == 0).nonzero().flatten().tolist()
-        named = ", ".join(printable(dataset.class_names[one] if dataset.class_names else one) for one in unseen[:MOST_NAMES])
+        named = ", ".join(
+            printable(dataset.class_names[index] if dataset.class_names else index) for index in unseen[:MOST_NAMES]
+        )
         log.warning("%d of %d classes have no samples, and nothing is learnt of them: %s.", len(unseen), classes, named)
     return counts.double().tolist()
 
@@ -207,8 +209,8 @@ def _refuse_broken(dataset: Dataset, data: torch.Tensor | MapStyle[torch.Tensor]
         if not dataset.bounded and not (low.isfinite() and high.isfinite()):
             raise UserError(f"dataset: {name} has loaded numbers that are not finite: make the file anew.")
         if not data.is_floating_point() or (data.dim() == 4 and dataset.bounded and not -1.001 <= low <= high <= 1.001):
-            said = f"{str(data.dtype).removeprefix('torch.')} in [{low:.3g}, {high:.3g}]"
-            raise UserError(f"dataset: {name} has loaded {said}: images should be uint8, or floats in [-1, 1].")
+            values = f"{str(data.dtype).removeprefix('torch.')} in [{low:.3g}, {high:.3g}]"
+            raise UserError(f"dataset: {name} has loaded {values}: images should be uint8, or floats in [-1, 1].")
     if labels is None:
         return
     if len(dataset.class_names) not in (0, dataset.classes):

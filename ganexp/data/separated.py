@@ -32,7 +32,7 @@ class Separated(Dataset):
     def __init__(self, *, of: Dataset, rounds: Rounds = 16) -> None:
         name, shape = type(of).__name__, of.shape
         if not of.source_shape or not of.paired:
-            raise ValueError(f"of should be a data set with sources, such as degraded, and {name} has no pairs to tear apart")
+            raise ValueError(f"of should be a data set with sources, such as degraded, and {name} has no pairs")
         if of.source_shape[1:] != shape[1:] or of.source_shape[0] not in (1, shape[0]):
             raise ValueError(f"of should have sources shaped as its images, {shape}, not {of.source_shape}")
         self.of, self.rounds, self.strict = of, rounds, of.strict

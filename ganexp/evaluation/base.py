@@ -56,7 +56,7 @@ class Measure(Generic[S]):
         """Its settings, in words: "subsets 10, subset_size 1000"."""
         return ", ".join(f"{name} {value}" for name, value in vars(self).items() if not name.startswith("_"))
 
-    def said_of(self, samples: int) -> str:
+    def describe_settings(self, samples: int) -> str:
         """Return its settings, in words, as they are where the smaller of the two sets has so many samples."""
         return self.settings
 
@@ -91,14 +91,10 @@ class Measure(Generic[S]):
         return 2
 
     def refuse(self, features: Features, n: int, of: str) -> None:
-        """Refuse `real` or `generated` sets that are too small.
-
-        Raises:
-            UserError: The measure would look at fewer samples than it needs.
-        """
-        least, seen = self.least(features, of), min(n, self.max_samples or n)
-        if seen < least:
-            raise UserError(f"it needs at least {least:,} {of} samples, and there are {seen:,}")
+        """Refuse `real` or `generated` sets that are too small."""
+        least, used = self.least(features, of), min(n, self.max_samples or n)
+        if used < least:
+            raise UserError(f"it needs at least {least:,} {of} samples, and there are {used:,}")
 
     def statistic(self, features: Features, modes: Modes | None) -> S:
         """Return an empty statistic for a generated set."""

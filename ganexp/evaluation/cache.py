@@ -30,8 +30,8 @@ def recall(path: Path, empty: Statistics) -> tuple[Statistics, dict[str, float]]
     try:
         states: dict[str, Any] = read_state(path)
         statistics = copy.deepcopy(empty)
-        for kind, one in statistics.items():
-            one.load_state_dict(states[kind])
+        for kind, statistic in statistics.items():
+            statistic.load_state_dict(states[kind])
         halves = {str(key): float(figure) for key, figure in states["halves"].items()}
     except Exception:  # whatever a file of another version holds
         return None
@@ -42,7 +42,7 @@ def recall(path: Path, empty: Statistics) -> tuple[Statistics, dict[str, float]]
 
 def keep(path: Path, statistics: Statistics, halves: Mapping[str, float]) -> None:
     """Write statistics, whole or not at all, and delete the least recently used files; disk errors are ignored."""
-    states = {kind: one.state_dict() for kind, one in statistics.items()}
+    states = {kind: statistic.state_dict() for kind, statistic in statistics.items()}
     with suppress(OSError):
         write_state(path, {**states, "halves": {**halves}})
         for old in sorted(path.parent.glob("*.pt"), key=os.path.getmtime)[:-FILES]:

@@ -116,12 +116,12 @@ class Classifier(nn.Module):
 
     def maps(self, images: Tensor) -> list[Tensor]:
         """Return what each convolution makes of images `(B, C, H, W)` in [-1, 1], after ReLU: `(B, …)` each."""
-        x, found = self._scaled(images), []
+        x, maps = self._scaled(images), []
         for layer in self.layers:
             x = layer(x)
             if isinstance(layer, nn.ReLU):
-                found.append(x)
-        return found[:-1]  # the last one follows the linear layer
+                maps.append(x)
+        return maps[:-1]  # the last one follows the linear layer
 
     def _scaled(self, images: Tensor) -> Tensor:
         channels, side, _ = self.record.shape
@@ -144,11 +144,7 @@ class Classifier(nn.Module):
 
     @classmethod
     def load(cls, path: Path, device: torch.device | str = "cpu") -> "Classifier":
-        """Load a classifier; only tensors and plain values are read, and no code runs.
-
-        Raises:
-            UserError: The file is missing or broken.
-        """
+        """Load a classifier; only tensors and plain values are read, and no code runs."""
         try:
             saved = read_state(path)
             record = ClassifierRecord(**saved["origin"] | {"shape": tuple(saved["origin"]["shape"])})
@@ -206,12 +202,12 @@ def train_if_missing(path: Path, dataset: Dataset, name: str, device: torch.devi
     except OSError as error:
         if error.errno is None:  # an image is at fault, not the folder
             raise UserError(f"no classifier of {name} can be trained: {error}") from error
-        said = f"{error.filename or path}: {error.strerror}"
-        raise UserError(f"no classifier of {name} can be kept ({said}): name another folder with GANEXP_CACHE") from error
+        reason = f"{error.filename or path}: {error.strerror}"
+        raise UserError(f"no classifier of {name} can be kept ({reason}): name another folder with GANEXP_CACHE") from error
     except (RuntimeError, ValueError) as error:
-        said = one_line(error)
+        reason = one_line(error)
         raise UserError(
-            f"no classifier of {name} can be trained ({said}): choose evaluation.features=inception, raw or a file"
+            f"no classifier of {name} can be trained ({reason}): choose evaluation.features=inception, raw or a file"
         ) from error
 
 
@@ -249,9 +245,9 @@ def train_and_store(path: Path, dataset: Dataset, name: str, *, epochs: int | No
     epochs = epochs or epochs_for(len(images))
     classifier = train(images, labels, name, epochs=epochs, device=device, classes=dataset.classes, most=most)
     classifier.save(path)
-    said = classifier.ignorance or f"is right about {classifier.record.accuracy:.2%} of held-out images"
+    sentence = classifier.ignorance or f"is right about {classifier.record.accuracy:.2%} of held-out images"
     return (
-        f"The classifier of {name} {said}, after {epochs} epochs in "
+        f"The classifier of {name} {sentence}, after {epochs} epochs in "
         f"{time.perf_counter() - began:.0f} s: {path}, checksum {classifier.checksum}."
     )
 
@@ -288,11 +284,16 @@ def train(
     held_out, order = divided(len(images), most)
     channels, height, width = images.shape[1:]
     record = ClassifierRecord(dataset, (channels, height, width), classes or int(labels.max()) + 1)
-    said = "Training the classifier, once"
-    classifier = fitted(record, images, labels, order, epochs=epochs, device=device, dtype=torch.float64, said=said)
+    description = "Training the classifier, once"
+    classifier = fitted(
+        record, images, labels, order, epochs=epochs, device=device, dtype=torch.float64, description=description
+    )
     classifier.bfloat16().float()
-    seen, true = predicted(classifier, images[held_out]), labels[held_out]
-    classifier.record.accuracy, classifier.record.by_chance = float((seen == true).double().mean()), by_chance(seen, true)
+    answers, truth = predicted(classifier, images[held_out]), labels[held_out]
+    classifier.record.accuracy, classifier.record.by_chance = (
+        float((answers == truth).double().mean()),
+        by_chance(answers, truth),
+    )
     return classifier
 
 
@@ -310,7 +311,7 @@ def fitted(
     *,
     epochs: int,
     device: torch.device | str,
-    said: str,
+    description: str,
     dtype: torch.dtype = torch.float32,
 ) -> Classifier:
     """Train a classifier on the images at some indices, without measuring its accuracy.
@@ -322,7 +323,7 @@ def fitted(
         order: The indices, `(n,)`.
         epochs: Passes through them.
         device: Where to train.
-        said: What its progress bar says.
+        description: What its progress bar says.
         dtype: The precision of weights and images.
     """
     with undisturbed(torch.device(device)), torch.enable_grad():
@@ -334,7 +335,7 @@ def fitted(
         optimizer = torch.optim.Adam(classifier.parameters(), weight_decay=1e-4)
         steps = epochs * -(-len(order) // BATCH)
         schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 4e-3, total_steps=steps)
-        with tqdm(total=steps, desc=said, unit="batch", disable=None, leave=False) as bar:
+        with tqdm(total=steps, desc=description, unit="batch", disable=None, leave=False) as bar:
             for _ in range(epochs):
                 for part in order[torch.randperm(len(order))].split(BATCH):
                     if len(part) == 1:  # batch norm has no statistics of a single 1×1 map
@@ -358,14 +359,14 @@ def predicted(classifier: Classifier, images: Tensor) -> Tensor:
     """Return the most probable class of each image, `(N,)`, on the CPU."""
     device = classifier.head.weight.device
     logits = (classifier(to_range(part.to(device), torch.float32))[1] for part in images.split(500))
-    return torch.cat([one.argmax(1).cpu() for one in logits])
+    return torch.cat([batch.argmax(1).cpu() for batch in logits])
 
 
 def by_chance(predicted: Tensor, labels: Tensor) -> float:
     """Return the p-value of a permutation test: how often at least as many predictions are right for shuffled labels."""
     generator, right = stream(0, "shuffled classes"), int((predicted == labels).sum())
     shuffled = (labels[torch.randperm(len(labels), generator=generator)] for _ in range(SHUFFLES))
-    return (1 + sum(int((predicted == one).sum()) >= right for one in shuffled)) / (1 + SHUFFLES)
+    return (1 + sum(int((predicted == classes).sum()) >= right for classes in shuffled)) / (1 + SHUFFLES)
 
 
 def _shifted(images: Tensor) -> Tensor:

@@ -80,7 +80,7 @@ class Evaluator:
     ) -> None:
         self.samples, self.modes, self.against, self.optional = samples, modes, against, optional
         by_name = features if isinstance(features, Mapping) else {features.name: features}
-        self.each = {key: Space(one) for key, one in by_name.items()}
+        self.each = {key: Space(space_features) for key, space_features in by_name.items()}
         self._reals = self._half = 0
         for name, measure in measures.items():
             reasons = {key: measure.unsuited(space.features, modes) for key, space in self.each.items()}
@@ -116,7 +116,11 @@ class Evaluator:
         for space in self.each.values():
             for name, measure in space.measures.items():
                 against = f" against {self.against}" if self.against and measure.looks_at_reals else ""
-                by = measure.basis(space.features, self.modes), measure.said_of(fewer), f"{self.samples:,} samples{against}"
+                by = (
+                    measure.basis(space.features, self.modes),
+                    measure.describe_settings(fewer),
+                    f"{self.samples:,} samples{against}",
+                )
                 basis = ", ".join(filter(None, by))
                 note = getattr(space.features, "note", "") if measure.sees_features(self.modes) else ""
                 for key, figure in measure.keys.items():
@@ -154,15 +158,18 @@ class Evaluator:
         for space in self.each.values():
             self._refuse_few(space, n, "real")
             statistics = self._empty_reals(space)
-            names = [f"{type(one).__module__}.{type(one).__qualname__} {one.settings}" for one in space.measures.values()]
+            names = [
+                f"{type(measure).__module__}.{type(measure).__qualname__} {measure.settings}"
+                for measure in space.measures.values()
+            ]
             described = (identity, names, self._half, self.modes.name if self.modes else "")
             path = cache.place(folder, described, space.features, n, statistics) if folder and identity else None
             recalled = cache.recall(path, statistics) if path else None
             if recalled is None:
-                one, other = self._empty_reals(space), self._empty(space)
-                seen = (self._extracted(space, batch, "real") for batch in (batches() if callable(batches) else batches))
-                update(statistics, _passing_on(seen, (one, other), self._half, further=bool(statistics)))
-                recalled = statistics, self._halves_compared(space, one, other)
+                first, second = self._empty_reals(space), self._empty(space)
+                extracted = (self._extracted(space, batch, "real") for batch in (batches() if callable(batches) else batches))
+                update(statistics, _passing_on(extracted, (first, second), self._half, further=bool(statistics)))
+                recalled = statistics, self._halves_compared(space, first, second)
                 if path:
                     cache.keep(path, *recalled)
             self._refuse_constant(space, recalled[0])
@@ -186,8 +193,8 @@ class Evaluator:
         batches = []
         for space in self.each.values():
             batch = self._extracted(space, samples, "generated")
-            looked_at = any(measure.keeps.of_samples for measure in space.measures.values())
-            batches.append(batch if looked_at else replace(batch, samples=batch.samples.new_empty(0), targets=None))
+            needs_samples = any(measure.keeps.of_samples for measure in space.measures.values())
+            batches.append(batch if needs_samples else replace(batch, samples=batch.samples.new_empty(0), targets=None))
         return batches
 
     @torch.no_grad()
@@ -239,14 +246,14 @@ class Evaluator:
                 f"the features of {space.features.name} are the same for all real samples and so judge nothing: choose others"
             )
 
-    def _halves_compared(self, space: Space, one: Statistics, other: Statistics) -> dict[str, float]:
+    def _halves_compared(self, space: Space, first: Statistics, second: Statistics) -> dict[str, float]:
         """Return the figures of one half of the real set against the other, except for measures that need larger halves."""
         figures: dict[str, float] = {}
         for measure in space.measures.values():
             with suppress(UserError):
                 for of in ("real", "generated"):  # one half stands for a generated set
                     measure.refuse(space.features, self._half, of)
-                figures |= self._figures(space, measure, one, other)
+                figures |= self._figures(space, measure, first, second)
         return {key: figure for key, figure in figures.items() if math.isfinite(figure)}
 
     def _empty(self, space: Space) -> Statistics:
@@ -256,9 +263,9 @@ class Evaluator:
     def _empty_reals(self, space: Space) -> Statistics:
         """Return empty statistics for the real set."""
         looking = [measure for measure in space.measures.values() if measure.looks_at_reals]
-        seen = any(measure.sees_features(self.modes) for measure in looking) and not isinstance(space.features, Raw)
+        in_features = any(measure.sees_features(self.modes) for measure in looking) and not isinstance(space.features, Raw)
         own = [measure.statistic_of_reals(space.features, self.modes) for measure in looking]
-        return _by_kind([*own, *[Moments()] * seen])  # the moments say whether features are constant
+        return _by_kind([*own, *[Moments()] * in_features])  # the moments say whether features are constant
 
     def _figures(self, space: Space, measure: Measure[Any], reals: Statistics, fakes: Statistics) -> dict[str, float]:
         """Return a measure's figures for two sets; a measure that does not look at reals is given the generated set twice."""
@@ -266,8 +273,8 @@ class Evaluator:
         real = reals[measure.statistic_of_reals(space.features, self.modes).kind] if measure.looks_at_reals else fake
         figures = measure(real, fake)
         if undeclared := figures.keys() - measure.keys.keys():
-            said = ", ".join(sorted(undeclared))
-            raise UserError(f"{type(measure).__name__} returned {said}, without saying in its keys what that is")
+            keys = ", ".join(sorted(undeclared))
+            raise UserError(f"{type(measure).__name__} returned {keys}, without saying in its keys what that is")
         return figures
 
     def _extracted(self, space: Space, of_set: Batch | Tensor, of: str) -> FeatureBatch:
@@ -282,7 +289,7 @@ class Evaluator:
 
 
 def _by_kind(statistics: Iterable[Statistic]) -> Statistics:
-    return {one.kind: one for one in statistics}
+    return {statistic.kind: statistic for statistic in statistics}
 
 
 def _passing_on(
@@ -326,9 +333,6 @@ def real_batches(
         dtype: Their type.
         workers: How many processes read data that are not in memory.
         derive: `Dataset.derive`, which separates samples from their sources.
-
-    Raises:
-        UserError: An image cannot be decoded.
     """
     order = _order(len(data))  # type: ignore[arg-type]
     batches: Iterable[Tensor]

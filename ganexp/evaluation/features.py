@@ -125,12 +125,12 @@ class Exported:
         self.size, self.classes = features.shape[1], 0 if logits is None else logits.shape[1]
 
     def __call__(self, samples: Tensor) -> Extracted:
-        seen = self.network(samples.float())
-        features, *rest = seen if isinstance(seen, (tuple, list)) else (seen,)
+        outputs = self.network(samples.float())
+        features, *rest = outputs if isinstance(outputs, (tuple, list)) else (outputs,)
         logits = rest[0] if rest else None
-        for one in (features, *rest[:1]):
-            if one.dim() != 2 or len(one) != len(samples):
-                raise UserError(f"it returns {tuple(one.shape)} for {len(samples)} images, and not a vector for each")
+        for output in (features, *rest[:1]):
+            if output.dim() != 2 or len(output) != len(samples):
+                raise UserError(f"it returns {tuple(output.shape)} for {len(samples)} images, and not a vector for each")
         return features, logits
 
 
@@ -264,16 +264,12 @@ class VisionTransformer(nn.Module):
         pixels = in_colour(samples).float().div(255).to(next(self.network.parameters()).dtype)
         if pixels.shape[-2:] != (self.side, self.side):
             pixels = interpolate(pixels, (self.side, self.side), mode="bicubic", antialias=True)
-        mean, std = (pixels.new_tensor(one).view(3, 1, 1) for one in (self.mean, self.std))
+        mean, std = (pixels.new_tensor(values).view(3, 1, 1) for values in (self.mean, self.std))
         return (pixels - mean) / std
 
 
 def in_timm(published: Published) -> nn.Module:
-    """Return timm's network, without weights, on the meta device.
-
-    Raises:
-        UserError: timm is not installed.
-    """
+    """Return timm's network, without weights, on the meta device."""
     create = needed("timm").create_model
     with torch.device("meta"):
         network: nn.Module = create(
@@ -317,8 +313,8 @@ def _clip_in_timm(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Return CLIP's weights by timm's names, whose projection is a linear layer."""
     renamed = {}
     for name, value in weights.items():
-        for part, other in CLIP_IN_TIMM.items():
-            name = name.replace(part, other)
+        for part, replacement in CLIP_IN_TIMM.items():
+            name = name.replace(part, replacement)
         renamed[name] = value
     projection = renamed.pop("proj").T
     renamed |= {"pos_embed": renamed["pos_embed"][None], "cls_token": renamed["cls_token"][None, None]}
@@ -432,11 +428,7 @@ def opened(path: Path, device: torch.device | str) -> nn.Module:
 
 
 def needed(module: str) -> Any:
-    """Import a module of a package that only some measures need.
-
-    Raises:
-        UserError: The package is not installed.
-    """
+    """Import a module of a package that only some measures need."""
     try:
         return importlib.import_module(module)
     except ImportError as error:

@@ -21,16 +21,16 @@ def nearest(samples: Tensor, reals: Iterable[Tensor], see: Callable[[Tensor], Te
     Returns:
         Distances `(N, k)` in rising order, and the nearest real samples, `(N, k, …)`, on the CPU.
     """
-    seen = see(samples).double()
+    mapped = see(samples).double()
     distances = torch.empty(len(samples), 0, dtype=torch.float64)
-    found = samples.cpu()[:, None][:, :0]
+    images = samples.cpu()[:, None][:, :0]
     for batch in reals:
         # Not cdist's expansion into a matrix product, which loses the digits of small distances.
-        apart = torch.cdist(seen, see(batch).double(), compute_mode="donot_use_mm_for_euclid_dist")
+        apart = torch.cdist(mapped, see(batch).double(), compute_mode="donot_use_mm_for_euclid_dist")
         best, which = apart.topk(min(k, len(batch)), dim=1, largest=False)
         distances = torch.cat([distances, best.cpu()], 1)
-        found = torch.cat([found, batch.cpu()[which.cpu()]], 1)
+        images = torch.cat([images, batch.cpu()[which.cpu()]], 1)
         distances, order = distances.sort(dim=1, stable=True)
         distances, order = distances[:, :k], order[:, :k]
-        found = found[torch.arange(len(found))[:, None], order]
-    return distances, found
+        images = images[torch.arange(len(images))[:, None], order]
+    return distances, images

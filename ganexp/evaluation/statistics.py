@@ -35,25 +35,21 @@ class FeatureBatch:
 
     @property
     def known_labels(self) -> Tensor:
-        """The classes of the samples, `(B,)`.
-
-        Raises:
-            UserError: The samples have none.
-        """
+        """The classes of the samples, `(B,)`."""
         if self.labels is None:
             raise UserError("there are measures of classes, and the samples have no labels")
         return self.labels
 
     def to(self, device: torch.device | str) -> "FeatureBatch":
         """Return the batch on a device."""
-        return self._each(lambda one: one.to(device))
+        return self._each(lambda tensor: tensor.to(device))
 
     def __getitem__(self, which: slice | Tensor) -> "FeatureBatch":
         """Return some of the batch."""
-        return self._each(lambda one: one[which] if len(one) else one)
+        return self._each(lambda tensor: tensor[which] if len(tensor) else tensor)
 
     def _each(self, change: Callable[[Tensor], Tensor]) -> "FeatureBatch":
-        further = (None if one is None else change(one) for one in (self.logits, self.labels, self.targets))
+        further = (None if tensor is None else change(tensor) for tensor in (self.logits, self.labels, self.targets))
         return FeatureBatch(change(self.samples), change(self.features), *further)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -140,12 +136,12 @@ class MomentsInParts(Statistic):
 
     def growing(self) -> list[Moments]:
         """Return the moments of the first part, of the first two together, and so on to the whole."""
-        found: list[Moments] = []
+        moments: list[Moments] = []
         for part in self.parts:
-            grown = copy.copy(found[-1]) if found else Moments()
+            grown = copy.copy(moments[-1]) if moments else Moments()
             grown.add(part)
-            found.append(grown)
-        return found
+            moments.append(grown)
+        return moments
 
 
 class ClassMoments(Statistic):
@@ -298,11 +294,7 @@ class PairMeans(Statistic):
 
     @property
     def mean(self) -> float:
-        """The mean.
-
-        Raises:
-            UserError: No sample has a target.
-        """
+        """The mean."""
         if not self.n:
             raise UserError("there are measures of pairs, and it is not known what the samples should be")
         return float(self.total) / self.n

@@ -54,9 +54,9 @@ class Field:
 
     def both(self, u: Vector) -> tuple[Vector, Vector]:
         """Return Jᵀu and Ju, the latter as ∂⟨Jᵀw, u⟩/∂w, by a backward pass through the graph of Jᵀw."""
-        w = [one.detach().requires_grad_() for one in u]
+        w = [vector.detach().requires_grad_() for vector in u]
         forth = _pulled(self._with_graph, self.parameters, w, create_graph=True)
-        return [one.detach() for one in forth], _pulled(forth, w, u)
+        return [product.detach() for product in forth], _pulled(forth, w, u)
 
     def of_d_by_g(self, u: Vector) -> Vector:
         """Return ∇_θ⟨∇_ψ L_D, u⟩ for a vector u of D's part."""
@@ -93,9 +93,9 @@ def added(first: Vector, second: Vector, factor: float | Tensor) -> Vector:
 
 def _pulled(outputs: Sequence[Tensor], inputs: Sequence[Tensor], u: Vector, *, create_graph: bool = False) -> Vector:
     """Return the derivative of ⟨outputs, u⟩ with respect to the inputs, zero where there is none."""
-    moving = [(one, along) for one, along in zip(outputs, u, strict=True) if one.requires_grad]
+    moving = [(output, along) for output, along in zip(outputs, u, strict=True) if output.requires_grad]
     if not moving:
-        return [torch.zeros_like(one) for one in inputs]
+        return [torch.zeros_like(tensor) for tensor in inputs]
     ends, along = zip(*moving, strict=True)
     try:
         return [*torch.autograd.grad(ends, inputs, along, retain_graph=True, create_graph=create_graph, materialize_grads=True)]
@@ -107,25 +107,21 @@ def _pulled(outputs: Sequence[Tensor], inputs: Sequence[Tensor], u: Vector, *, c
 
 def _pushed(outputs: Sequence[Tensor], inputs: Sequence[Tensor], u: Vector) -> Vector:
     """Return the derivative Ku of the outputs as the inputs move along u, as ∂⟨Kᵀw, u⟩/∂w with K the outputs' Jacobian."""
-    w = [torch.zeros_like(one, requires_grad=True) for one in outputs]
+    w = [torch.zeros_like(output, requires_grad=True) for output in outputs]
     return _pulled(_pulled(outputs, inputs, w, create_graph=True), w, u)
 
 
 def refuse_once_differentiable(gradients: Sequence[Tensor | None]) -> None:
-    """Refuse gradients of a function that is marked as differentiable once, which autograd silently treats as a constant.
-
-    Raises:
-        ValueError: Such a function is in their graph.
-    """
-    seen: set[object] = set()
-    ahead = [one.grad_fn for one in gradients if one is not None]
+    """Refuse gradients of a function that is marked as differentiable once, which autograd silently treats as a constant."""
+    visited: set[object] = set()
+    ahead = [gradient.grad_fn for gradient in gradients if gradient is not None]
     while ahead:
         node = ahead.pop()
-        if node is None or node in seen:
+        if node is None or node in visited:
             continue
         if node.name() == "torch::autograd::Error":
             raise ValueError(_cannot("it is marked as once_differentiable"))
-        seen.add(node)
+        visited.add(node)
         ahead += [following for following, _ in node.next_functions]
 
 

@@ -120,7 +120,7 @@ class Game:
         self._g = Optimized("generator", "optimizer_g", generator, optimizer_g, max_norm)
         self._d = Optimized("discriminator", "optimizer_d", discriminator, optimizer_d, max_norm)
         self.meter, self.timer = Meter(device), timer_for(torch.device(device))
-        self._looked_at: set[str] = set()
+        self._checked: set[str] = set()
 
     @property
     def device(self) -> torch.device:
@@ -157,11 +157,7 @@ class Game:
         return self.timer.phase(network)
 
     def accept(self, strategy: Any) -> None:
-        """Refuse a strategy, with its wrappers, that needs what this game does not offer.
-
-        Raises:
-            ValueError: It does.
-        """
+        """Refuse a strategy, with its wrappers, that needs what this game does not offer."""
         lacking = [need for need in strategy.needs if need not in self.offers]
         if lacking:
             raise ValueError(f"{strategy} {LACKING[lacking[0]]}, or choose another strategy, such as joint")
@@ -244,15 +240,11 @@ class Game:
             gradients = self.move_g(self.processes.sum(self._g.gradients(objective.value)))
             self.meter.record("g", {"loss/terms": objective.loss}, gradients)
 
-    def need_second_derivatives(self, purpose: str, made: Sequence[Tensor | None]) -> None:
-        """Refuse layers without second derivatives, by the graph of what was formed from gradients; checked once per purpose.
-
-        Raises:
-            ValueError: There is such a layer.
-        """
-        if purpose not in self._looked_at:
-            refuse_once_differentiable(made)
-            self._looked_at.add(purpose)
+    def need_second_derivatives(self, purpose: str, tensors: Sequence[Tensor | None]) -> None:
+        """Refuse layers without second derivatives in the graph of gradients; checked once per purpose."""
+        if purpose not in self._checked:
+            refuse_once_differentiable(tensors)
+            self._checked.add(purpose)
 
     def reals_for_g(self, reals: Iterator[Any]) -> Any:
         """Draw a real batch for a separate generator update."""
@@ -444,11 +436,7 @@ def _parts_of(nest: Any) -> list[Any]:
 
 
 def scalar(name: str, value: Any) -> Tensor:
-    """Return what a function for an objective has returned, if it is a number.
-
-    Raises:
-        ValueError: It is none.
-    """
+    """Return what a function for an objective has returned, if it is a number."""
     if isinstance(value, Tensor) and value.ndim == 0:
         return value
     returned = f"a tensor of shape {tuple(value.shape)}" if isinstance(value, Tensor) else repr(value)

@@ -194,12 +194,12 @@ class GAN(Game):
 
         The scores are those that the loss was formed on; a penalty that looks at scores computes them if they are left out.
         """
-        seen = None
+        view = None
         if real_scores is not None and fake_scores is not None:
             own = self.processes.own
             generated, scored = self._generated, partial(self._scored, discriminator)
-            seen = Seen(own(scores_of(real_scores)), own(scores_of(fake_scores)), generated, scored)
-        return self.penalty.term(self.augment.before(self._passes.in_parts(discriminator)), x, fake, seen)
+            view = Seen(own(scores_of(real_scores)), own(scores_of(fake_scores)), generated, scored)
+        return self.penalty.term(self.augment.before(self._passes.in_parts(discriminator)), x, fake, view)
 
     def shown_to_d(self, fake: Batch) -> Batch:
         """Return the fakes that D's objective is formed on: those at hand, or what a wrapper shows in their place."""
@@ -249,7 +249,7 @@ class GAN(Game):
         logged = {name: value.detach() for name, value in values.items() if name != ADVERSARIAL}
         if self.balance.rescales and has_graph:
             factors = dict(self.balance.factors(values, factors, fake.values, self.generator, self.processes))
-            logged |= {f"{name}_factor": one for name, one in factors.items() if isinstance(one, Tensor)}
+            logged |= {f"{name}_factor": factor for name, factor in factors.items() if isinstance(factor, Tensor)}
         if self.term_gradients and has_graph and self.meter.keeps_gradients:
             logged |= compared_gradients(values, fake.values, self.processes)
         weighed = {name: times(factors[name], value) for name, value in values.items()}
@@ -397,11 +397,11 @@ class GAN(Game):
     def _scored(self, discriminator: Callable[..., Tensor], batch: Batch) -> Tensor:
         return scores_of(self._passes.score(discriminator, self.augment(batch)))
 
-    def _look_at(self, scores: Tensor) -> None:
+    def _warn_of_sigmoid(self, scores: Tensor) -> None:
         """Warn once of a D that ends in a sigmoid under a loss on logits, by the graph of its scores."""
-        if "scores" in self._looked_at or scores.is_meta:  # a configuration that is tried is not trained yet
+        if "scores" in self._checked or scores.is_meta:  # a configuration that is tried is not trained yet
             return
-        self._looked_at.add("scores")
+        self._checked.add("scores")
         if "logit" in self.loss.accepts and not self.loss.fits_sigmoid and ends_in_sigmoid(scores):
             log.warning(
                 "The discriminator ends in a sigmoid, and %s takes its scores for logits, which have no bounds: leave it out.",
@@ -409,7 +409,7 @@ class GAN(Game):
             )
 
     def _d_objective(self, x: Batch, fake: Batch, real_scores: Tensor, fake_scores: Tensor) -> Objective:
-        self._look_at(real_scores)
+        self._warn_of_sigmoid(real_scores)
         loss = scalar(f"{type(self.loss).__name__}.d_loss", self.loss.d_loss(real_scores, fake_scores))
         penalty = self.penalty_term(self.discriminator, x, fake, real_scores, fake_scores)
         if penalty is not None:
@@ -431,9 +431,9 @@ class GAN(Game):
                 return features(batch)
 
         own: Any = zip(getattr(self.generator, "own_terms", ()), fake.own, strict=False)
-        made = Generated(fake, self._generated, features, compared, dict(own))
+        generated = Generated(fake, self._generated, features, compared, dict(own))
         used = {name: term for name, term in self.terms.items() if not (without_d and term.reads_discriminator)}
-        return {name: self._of_global_batch(term(made).mean(), len(fake), everyone) for name, term in used.items()}
+        return {name: self._of_global_batch(term(generated).mean(), len(fake), everyone) for name, term in used.items()}
 
     def _of_global_batch(self, penalty: Tensor, own: int, everyone: int) -> Tensor:
         """Return the mean over the global batch, given the mean over this process's share of it."""

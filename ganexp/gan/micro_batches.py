@@ -84,14 +84,14 @@ def refuse_inexact(network: nn.Module, batch: Batch) -> bool:
         ValueError: It couples the samples of a batch, as batch norm does, changes its own state, as spectral norm does, or
             draws random numbers that cannot be drawn again in the backward pass.
     """
-    found = examine(network, batch.split(TRIED)[0])
-    if found.changed:
-        raise ValueError(f"changes its {found.changed} in every pass, as batch norm and spectral norm do")
-    if found.couples:
+    coupling = examine(network, batch.split(TRIED)[0])
+    if coupling.changed:
+        raise ValueError(f"changes its {coupling.changed} in every pass, as batch norm and spectral norm do")
+    if coupling.couples:
         raise ValueError("lets the samples of a batch depend on each other, as batch norm and minibatch statistics do")
-    if not found.repeats:
+    if not coupling.repeats:
         raise ValueError("draws random numbers from another stream than torch's, which cannot be drawn again")
-    return found.draws
+    return coupling.draws
 
 
 class InParts:
@@ -170,9 +170,9 @@ class _Gradient(torch.autograd.Function):
             with torch.enable_grad():
                 x, factor = part.values.requires_grad_(), factor.clone().requires_grad_()
                 scores = ctx.of.discriminator(x, *part.conditions)
-                made = torch.autograd.grad(scores, [x, *weights], factor, create_graph=True, allow_unused=True)
-            pairs = zip(made, (onto, *along_weights), strict=True)
-            moving = [(one, onto) for one, onto in pairs if one is not None and one.requires_grad]
+                derivatives = torch.autograd.grad(scores, [x, *weights], factor, create_graph=True, allow_unused=True)
+            pairs = zip(derivatives, (onto, *along_weights), strict=True)
+            moving = [(derivative, onto) for derivative, onto in pairs if derivative is not None and derivative.requires_grad]
             ends, onto = zip(*moving, strict=True)
             own, by, *gradients = torch.autograd.grad(ends, [x, factor, *weights], onto, allow_unused=True)
             of_values.append(torch.zeros_like(x) if own is None else own)

@@ -26,7 +26,7 @@ def packed(batch: Batch, pack: int) -> Batch:
     if batch.conditions:
         raise ValueError("samples with labels cannot be packed: choose pack=1 or conditional=false")
 
-    def folded(one: Tensor) -> Tensor:
-        return one.unflatten(0, (-1, pack)).flatten(1, 2)
+    def folded(tensor: Tensor) -> Tensor:
+        return tensor.unflatten(0, (-1, pack)).flatten(1, 2)
 
     return replace(batch, values=folded(batch.values), target=None if batch.target is None else folded(batch.target))

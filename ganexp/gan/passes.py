@@ -49,8 +49,8 @@ class Passes:
     def generate(self, generator: Callable[..., Tensor], z: Batch) -> Batch:
         """Generate a batch from latents, under their conditions, with the terms that the generator itself computes."""
         has_terms = hasattr(type(generator), "with_terms")  # a module is slow to say what it lacks
-        made: Any = self._run(self._pass_with_terms if has_terms else self._pass, generator, z)
-        values, *own = made if isinstance(made, tuple) else (made,)
+        outputs: Any = self._run(self._pass_with_terms if has_terms else self._pass, generator, z)
+        values, *own = outputs if isinstance(outputs, tuple) else (outputs,)
         return Batch(values, z.conditions, z.values.detach(), z.target, tuple(own))
 
     def score(self, discriminator: Callable[..., Tensor], batch: Batch) -> Tensor:
@@ -79,13 +79,13 @@ class Passes:
     def features(self, discriminator: Discriminator, batch: Batch) -> list[Tensor]:
         """Return what the layers of a discriminator make of samples, under their conditions: its attribute `features`."""
 
-        def found(network: Any) -> list[Tensor]:
+        def features(network: Any) -> list[Tensor]:
             return list(network.features(batch.values, *batch.conditions))
 
         if self.autocast is None:
-            return read(discriminator, found)
+            return read(discriminator, features)
         with torch.autocast(batch.values.device.type, self.autocast, cache_enabled=False):
-            return [one.to(batch.values.dtype) for one in read(discriminator, found)]
+            return [layer.to(batch.values.dtype) for layer in read(discriminator, features)]
 
     def in_parts(self, discriminator: Discriminator) -> Discriminator:
         """Return a discriminator that takes batches in parts, if that is asked for, and can be differentiated twice."""
@@ -105,10 +105,10 @@ class Passes:
         if self.autocast is None:
             return network(batch.values, *batch.conditions)
         with torch.autocast(batch.values.device.type, self.autocast, cache_enabled=False):  # a weight is used once a pass
-            made = network(batch.values, *batch.conditions)
-        if isinstance(made, tuple):
-            return tuple(one.to(batch.values.dtype) for one in made)
-        return made.to(batch.values.dtype)
+            outputs = network(batch.values, *batch.conditions)
+        if isinstance(outputs, tuple):
+            return tuple(output.to(batch.values.dtype) for output in outputs)
+        return outputs.to(batch.values.dtype)
 
 
 def ends_in_sigmoid(scores: Tensor) -> bool:

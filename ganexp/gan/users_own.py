@@ -28,20 +28,16 @@ class JoinedOptimizers:
 
 
 def joined(name: str, optimizers: Optimizer | Iterable[Optimizer]) -> Any:
-    """Return one optimiser as it is, and several as one.
-
-    Raises:
-        ValueError: They are no optimisers, or share parameters.
-    """
+    """Return one optimiser as it is, and several as one."""
     each = list(optimizers) if isinstance(optimizers, Iterable) else [optimizers]
-    if any(isinstance(one, torch.amp.GradScaler) for one in each):
+    if any(isinstance(optimizer, torch.amp.GradScaler) for optimizer in each):
         raise ValueError(
             f"{name} is a GradScaler, which needs backward(), and updates here do not call it: take bfloat16, which needs no "
             "scaling, by torch.autocast inside the functions"
         )
-    if not each or not all(hasattr(one, "param_groups") and hasattr(one, "step") for one in each):
+    if not each or not all(hasattr(optimizer, "param_groups") and hasattr(optimizer, "step") for optimizer in each):
         raise ValueError(f"{name} should be an optimiser of torch.optim, or a list of them")
-    owners = [id(p) for one in each for group in one.param_groups for p in group["params"]]
+    owners = [id(p) for optimizer in each for group in optimizer.param_groups for p in group["params"]]
     if len({*owners}) < len(owners):
         raise ValueError(f"the optimisers of {name} share parameters, which each of them would move: give each its own")
     return each[0] if len(each) == 1 else JoinedOptimizers(each)

@@ -47,11 +47,11 @@ class Step:
         self.gan = cast(GAN, gan)  # of another game, what only a GAN has is read by nothing that trains it
         self.strategy = as_strategy(strategy)
         gan.accept(self.strategy)
-        self._looked = False
+        self._has_compared = False
         self.d_steps = d_steps
         self.g_steps = g_steps
         self.average = average or Average(gan.generator)
-        if any(getattr(one, "averages_weights", False) for one in (gan.optimizer_d, gan.optimizer_g)):
+        if any(getattr(optimizer, "averages_weights", False) for optimizer in (gan.optimizer_d, gan.optimizer_g)):
             self._check_averaging()
         self.schedule = schedule or Schedule()
         self.schedule.begin({"d": gan.optimizer_d, "g": gan.optimizer_g})
@@ -69,10 +69,10 @@ class Step:
             with self.gan.timer.phase("iteration"):
                 self.iterate(reals)
         except StopIteration:
-            made = self.gan.meter.updates - before
+            updates = self.gan.meter.updates - before
             raise ValueError(
-                f"the batches ended within an iteration, after {made['d']} updates of D and {made['g']} of G: give an iterator "
-                "that goes on, such as one over a DataLoader again and again"
+                f"the batches ended within an iteration, after {updates['d']} updates of D and {updates['g']} of G: give an "
+                "iterator that goes on, such as one over a DataLoader again and again"
             ) from None
         self.schedule.advance()
 
@@ -88,9 +88,9 @@ class Step:
             trained = {"generator": (gan.generator, gan.optimizer_g), "discriminator": (gan.discriminator, gan.optimizer_d)}
             self.average = AveragedByOptimizer(trained)
 
-    def _look(self, before: Counter[str], kept: dict[str, Any]) -> None:
+    def _warn_after_first(self, before: Counter[str], kept: dict[str, Any]) -> None:
         """Warn, after the first iteration, of a strategy that makes fewer updates than it says, or keeps what no state has."""
-        self._looked = True
+        self._has_compared = True
         changed = {name: value for name, value in _kept(self.strategy).items() if name not in kept or kept[name] != value}
         state = dict(leaves(self.strategy.state_dict()))
         names = {part.strip("_") for key in state for part in key.split(".")}
@@ -105,23 +105,23 @@ class Step:
             )
         if before.total() or not self.strategy.constant_steps:  # in a resumed run, the first iteration is past
             return
-        made = self.gan.meter.updates - before
+        updates = self.gan.meter.updates - before
         for network, asked in {"d": self.d_steps, "g": self.g_steps}.items():
-            if made[network] < asked:
+            if updates[network] < asked:
                 log.warning(
                     "Strategy %s made %d of the %d updates that %s_steps asks for in the first iteration.",
                     self.strategy,
-                    made[network],
+                    updates[network],
                     asked,
                     network,
                 )
 
     def iterate(self, reals: Iterator[Any]) -> None:
         """Run one iteration, untimed; the caller sets the learning rates of the next one, on the host."""
-        before = None if self._looked else (self.gan.meter.updates.copy(), _kept(self.strategy))
+        before = None if self._has_compared else (self.gan.meter.updates.copy(), _kept(self.strategy))
         self.strategy(self.gan, self.gan.follow(reals), d_steps=self.d_steps, g_steps=self.g_steps)
         if before is not None:
-            self._look(*before)
+            self._warn_after_first(*before)
         self.gan.finish_iteration()
         self.average.update()
         self.schedule.observe(self.gan.measurements)

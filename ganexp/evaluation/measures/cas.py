@@ -49,7 +49,7 @@ class CAS(Measure[LabelledImages]):
     def __call__(self, real: LabelledImages, fake: LabelledImages) -> dict[str, float]:
         """Return the accuracy, from 0 to 1."""
         channels, height, width = fake.images.shape[1:]
-        classes = 1 + max(int(one.labels.max()) for one in (real, fake))
+        classes = 1 + max(int(rows.labels.max()) for rows in (real, fake))
         classifier = fitted(
             ClassifierRecord("generated", (channels, height, width), classes),
             fake.images,
@@ -57,6 +57,6 @@ class CAS(Measure[LabelledImages]):
             torch.arange(len(fake.images)),
             epochs=max(1, round(self.seen / len(fake.images))),
             device=fake.device,
-            said="Training a classifier on samples",
+            description="Training a classifier on samples",
         )
         return {"eval/cas": accuracy(classifier, real.images, real.labels)}

@@ -43,7 +43,7 @@ class CMMD(Measure[FirstFeatures]):
         return f"it is of CLIP's embeddings, and not of {features.name}: choose evaluation.features=clip_vitl14_336"
 
     def __call__(self, real: FirstFeatures, fake: FirstFeatures) -> dict[str, float]:
-        x, y = (normalize(one.rows.double(), dim=1) for one in (real, fake))
+        x, y = (normalize(embeddings.rows.double(), dim=1) for embeddings in (real, fake))
         return {"eval/cmmd": 1000 * (2 * self._below_one(x, y) - self._below_one(x, x) - self._below_one(y, y))}
 
     def _below_one(self, x: Tensor, y: Tensor) -> float:

@@ -72,7 +72,7 @@ class FIDInfinity(Measure[Moments | MomentsInParts]):
         assert isinstance(fake, MomentsInParts)
         growing = fake.growing()
         distances = frechet_distances(real, growing)
-        return {"eval/fid_infinity": linear_regression([1 / one.n for one in growing], distances).intercept}
+        return {"eval/fid_infinity": linear_regression([1 / moments.n for moments in growing], distances).intercept}
 
 
 class IntraFID(Measure[ClassMoments]):
@@ -97,12 +97,12 @@ class IntraFID(Measure[ClassMoments]):
         """
         distances = []
         for label, moments in sorted(real.of.items()):
-            made = fake.of.get(label)
-            if made is None or min(moments.n, made.n) < 2:
-                few, of = (moments.n, "real") if moments.n < 2 else (made.n if made else 0, "generated")
+            generated = fake.of.get(label)
+            if generated is None or min(moments.n, generated.n) < 2:
+                few, of = (moments.n, "real") if moments.n < 2 else (generated.n if generated else 0, "generated")
                 remedy = "raise evaluation.samples" if of == "generated" else "leave intra_fid out of measure"
                 raise UserError(f"intra_fid: class {label} has {few} {of} samples, and needs at least 2: {remedy}")
-            distances += frechet_distances(moments, [made])
+            distances += frechet_distances(moments, [generated])
         return {"eval/intra_fid": sum(distances) / len(distances)}
 
 

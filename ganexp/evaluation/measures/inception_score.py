@@ -37,8 +37,8 @@ class InceptionScore(Measure[FirstLogits]):
 
     def __call__(self, real: FirstLogits, fake: FirstLogits) -> dict[str, float]:
         """Return the score, from 1 to the number of classes."""
-        found = needed("torch_fidelity.metric_isc").isc_features_to_metric(fake.rows, self.splits, True, 0)
-        return {"eval/inception_score": float(found["inception_score_mean"])}
+        figures = needed("torch_fidelity.metric_isc").isc_features_to_metric(fake.rows, self.splits, True, 0)
+        return {"eval/inception_score": float(figures["inception_score_mean"])}
 
 
 class InceptionScoreInfinity(Measure[FirstLogits]):

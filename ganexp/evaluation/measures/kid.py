@@ -38,7 +38,7 @@ class KID(Measure[FirstFeatures]):
     ) -> None:
         self.subsets, self.subset_size, self.max_samples = subsets, subset_size, max_samples
 
-    def said_of(self, samples: int) -> str:
+    def describe_settings(self, samples: int) -> str:
         """Return the settings with the size of the subsets that are drawn from so few samples."""
         size = min(self.subset_size, self.max_samples, samples)
         return self.settings.replace(f"subset_size {self.subset_size}", f"subset_size {size}")
@@ -48,5 +48,5 @@ class KID(Measure[FirstFeatures]):
         size = min(self.subset_size, len(f), len(g))
         subsets = 1 if len(f) == len(g) == size else self.subsets
         settings = {"kid_subset_size": size, "kid_subsets": subsets, "rng_seed": 0, "verbose": False}
-        found = needed("torch_fidelity.metric_kid").kid_features_to_metric(f, g, **settings)
-        return {"eval/kid": float(found["kernel_inception_distance_mean"])}
+        figures = needed("torch_fidelity.metric_kid").kid_features_to_metric(f, g, **settings)
+        return {"eval/kid": float(figures["kernel_inception_distance_mean"])}

@@ -60,7 +60,7 @@ class LPIPS(PairMeasure):
         return f"features: {self.network} {features_checksum(self._distance.state_dict())}"
 
     def figures(self, samples: Tensor, targets: Tensor) -> Tensor:
-        x, y = (in_colour(one).float() / 127.5 - 1 for one in (samples, targets))
+        x, y = (in_colour(images).float() / 127.5 - 1 for images in (samples, targets))
         return self._distance.to(x.device)(x, y).flatten()
 
     def differentiable(self, device: torch.device) -> Callable[[Tensor, Tensor], Tensor]:
@@ -68,7 +68,7 @@ class LPIPS(PairMeasure):
         network = self._distance.to(device).requires_grad_(False)
 
         def distance(samples: Tensor, targets: Tensor) -> Tensor:
-            x, y = (one.float().expand(-1, 3, -1, -1) for one in (samples, targets))
+            x, y = (images.float().expand(-1, 3, -1, -1) for images in (samples, targets))
             return network(x, y).flatten().to(samples.dtype)
 
         return distance

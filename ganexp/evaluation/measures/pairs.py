@@ -40,10 +40,6 @@ class PairMeasure(Measure[PairMeans]):
         raise NotImplementedError
 
     def __call__(self, real: PairMeans, fake: PairMeans) -> dict[str, float]:
-        """Return the mean.
-
-        Raises:
-            UserError: The samples have no targets.
-        """
+        """Return the mean."""
         (key,) = self.keys
         return {key: fake.mean}

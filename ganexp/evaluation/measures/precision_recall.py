@@ -38,5 +38,5 @@ class PrecisionRecall(Measure[FirstFeatures]):
     def __call__(self, real: FirstFeatures, fake: FirstFeatures) -> dict[str, float]:
         compare = needed("torch_fidelity.metric_prc").prc_features_to_metric
         settings = {"prc_neighborhood": self.neighbours, "prc_batch_size": 1000, "save_cpu_ram": True, "verbose": False}
-        found = compare(fake.rows, real.rows, **settings)
-        return {"eval/precision": found["precision"], "eval/recall": found["recall"]}
+        figures = compare(fake.rows, real.rows, **settings)
+        return {"eval/precision": figures["precision"], "eval/recall": figures["recall"]}

@@ -23,5 +23,5 @@ class SSIM(PairMeasure):
 
     def figures(self, samples: Tensor, targets: Tensor) -> Tensor:
         similarity = needed("torchmetrics.functional.image").structural_similarity_index_measure
-        x, y = (to_pixels(one).double() / 255 for one in (samples, targets))
+        x, y = (to_pixels(images).double() / 255 for images in (samples, targets))
         return similarity(x, y, data_range=1.0, reduction="none").reshape(-1)

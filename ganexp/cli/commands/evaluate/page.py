@@ -41,7 +41,7 @@ def page(title: str, order: Order, nearest: Sequence[NearestImages | None], sett
     body = [
         f"<h1>{escape(title)}</h1>",
         settings,
-        f"<p>{escape(order.said)}</p>" if order.said else "",
+        f"<p>{escape(order.sentence)}</p>" if order.sentence else "",
         ranking.section(order.rankings, order.best, order.key) if order.rankings else "",
         _table(entries),
         f'<ul class="note">{notes}</ul>',

@@ -40,7 +40,7 @@ class Order:
     """Entries with the best first, a sentence on their order, and the ranking of combinations if some have several seeds."""
 
     entries: list[Entry]
-    said: str = ""
+    sentence: str = ""
     key: str = ""
     best: str = ""
     rankings: list[Ranking] = field(default_factory=list)
@@ -54,14 +54,14 @@ def ranked(entries: Sequence[Entry], metric: str | None = None, direction: str =
         metric: The key to rank by; the first figure, if the entries do not have this one.
         direction: Which figures are best, in a sweep's words; used only if entries are ranked by `metric`.
     """
-    found = [(entry, entry.result) for entry in entries if entry.result]
-    if len(found) < 2:
+    evaluated = [(entry, entry.result) for entry in entries if entry.result]
+    if len(evaluated) < 2:
         return Order([*entries])
-    measures = found[0][1].measures
+    measures = evaluated[0][1].measures
     key = metric if metric in measures else next(iter(measures))
-    if len({result.data for _, result in found}) > 1:
+    if len({result.data for _, result in evaluated}) > 1:
         return Order([*entries], "Not ranked: these are figures of different data.")
-    if any(key not in result.measures or result.measures[key].basis != measures[key].basis for _, result in found):
+    if any(key not in result.measures or result.measures[key].basis != measures[key].basis for _, result in evaluated):
         return Order(
             [*entries], "Not ranked: these are different measures, or of different settings, features or numbers of samples."
         )
@@ -82,9 +82,9 @@ def ranked(entries: Sequence[Entry], metric: str | None = None, direction: str =
     order.sort(key=lambda entry: entry.result is None)
     several = any(len(place.values) > 1 for place in ranking.places)
     by = "the means over seeds" if several else "one run each, so that differences may be due to the seed"
-    said = f"Ranked by {key}, {best} first: {by}."
+    sentence = f"Ranked by {key}, {best} first: {by}."
     return Order(
-        order, said, key, best, [replace(ranking, basis=measures[key].basis, note=measures[key].note)] if several else []
+        order, sentence, key, best, [replace(ranking, basis=measures[key].basis, note=measures[key].note)] if several else []
     )
 
 
@@ -97,7 +97,7 @@ def _outcome(entry: Entry, key: str) -> Outcome:
 
 def meanings(entries: Sequence[Entry]) -> list[str]:
     """Return what the figures mean, in sentences."""
-    return sentences([one for entry in entries if entry.result for one in entry.result.measures.items()])
+    return sentences([figure for entry in entries if entry.result for figure in entry.result.measures.items()])
 
 
 def terminal(order: Order, width: int) -> str:
@@ -117,7 +117,7 @@ def terminal(order: Order, width: int) -> str:
             lines.append(name.ljust(first) + "".join(figure(entry, key).rjust(size) for key in part))
         lines.append("")
     sentences = [f"{entry.name}: {entry.problem}." for entry in entries if entry.problem] + meanings(entries)
-    sentences += [] if order.rankings else [order.said]
+    sentences += [] if order.rankings else [order.sentence]
     for sentence in map(printable, sentences):
         lines += textwrap.wrap(sentence, width, subsequent_indent="  ", break_on_hyphens=False, break_long_words=False)
     lines += ["", as_text(order.rankings, order.best, order.key, width)] if order.rankings else []
@@ -158,7 +158,7 @@ def document(order: Order) -> dict[str, Any]:
         for place in ranking.places
         if place.values
     ]
-    return {"ranking": order.said, "combinations": places, "results": [_plain(entry) for entry in order.entries]}
+    return {"ranking": order.sentence, "combinations": places, "results": [_plain(entry) for entry in order.entries]}
 
 
 def _plain(entry: Entry) -> dict[str, Any]:
@@ -167,7 +167,7 @@ def _plain(entry: Entry) -> dict[str, Any]:
         return plain | {"problem": entry.problem}
     result = entry.result
     measured = {
-        key: {"value": result.figures[key], "meaning": one.meaning, "best": one.best, "real": one.real}
-        for key, one in result.measures.items()
+        key: {"value": result.figures[key], "meaning": described.meaning, "best": described.best, "real": described.real}
+        for key, described in result.measures.items()
     }
     return plain | {"iteration": result.iteration, "dataset": result.dataset, "figures": measured}
