@@ -3,7 +3,7 @@
 import difflib
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, get_args
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
@@ -104,7 +104,7 @@ def _unlisted(group: str, name: str, members: Sequence[str], *, preset: bool) ->
     return f"Unknown key {group}.{name}. {group}=[{','.join(members)}] has no {name}: {remedies}."
 
 
-def _sentence(first: Any, values: dict[str, Any]) -> str:
+def _sentence(first: Mapping[str, Any], values: dict[str, Any]) -> str:
     path, value = _place(first, values)
     key = ".".join(path)
     if not path:
@@ -141,7 +141,7 @@ def _siblings(path: list[str]) -> Iterable[str]:
     return model.model_fields
 
 
-def _place(first: Any, values: dict[str, Any]) -> tuple[list[str], Any]:
+def _place(first: Mapping[str, Any], values: dict[str, Any]) -> tuple[list[str], Any]:
     """Return the keys that lead to a mistake, and the value there, without the members of unions that pydantic also names."""
     path: list[str] = []
     value: Any = values
