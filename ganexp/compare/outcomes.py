@@ -100,7 +100,7 @@ def best_of(runs: Sequence[RecordedRun], metric: str, direction: str = "auto") -
     declared = [known(run.measures)[metric].best for run in runs if metric in known(run.measures)]
     if not declared or not declared[0]:
         raise UserError(
-            f"{metric} does not say which of its values are best, and is not ranked: ganexp report FOLDER --metric {metric} "
+            f"{metric} does not say which of its values are best: ganexp report FOLDER --metric {metric} "
             "--direction minimize, or maximize, ranks by it"
         )
     return declared[0]

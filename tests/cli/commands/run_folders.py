@@ -53,5 +53,13 @@ def config(seed=0, loss="hinge", strategy="detach", dataset="digits", **further)
 
 
 def figures(page):
-    """Return the data of the charts, as the page's script gets it."""
-    return json.JSONDecoder().raw_decode(page[page.index("const figures = ") + len("const figures = ") :])[0]
+    """Return the data of the charts, as the page's script first draws it."""
+    found = json.JSONDecoder().raw_decode(page[page.index("const figures = ") + len("const figures = ") :])[0]
+    return {key: over_iterations(figure) for key, figure in found.items()}
+
+
+def over_iterations(figure):
+    """Return a chart with the x values of its traces."""
+    for trace, x in zip(figure["data"], figure["axes"]["iterations"], strict=True):
+        trace["x"] = x
+    return figure

@@ -5,6 +5,7 @@ import re
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from ganexp.cli.commands.report import charts
 from ganexp.cli.commands.report import run as report
@@ -13,7 +14,7 @@ from ganexp.logging.keys import DIAGNOSTICS
 from ganexp.logging.meanings import sentences
 from tests.browser import drawn, needs_a_browser, title
 from tests.calling import call
-from tests.cli.commands.run_folders import figures, rich_run
+from tests.cli.commands.run_folders import config, figures, rich_run
 
 
 @pytest.fixture
@@ -33,7 +34,7 @@ def test_seeds_are_averaged_in_a_band_and_settings_told_apart(sweep):
         "strategy=joint (2 seeds)",
         "strategy=detach (2 seeds)",
     ]
-    assert joint["y"] == pytest.approx([1.5 / i for i in range(1, 21)])
+    assert joint["y"] == pytest.approx([1.5 / i for i in range(1, 21)], rel=5e-6)  # six digits
     assert band_joint["y"][:2] == pytest.approx([2.0, 1.0])
     assert band_joint["y"][-1] == pytest.approx(1.0)
     axes = figures(page)["loss/d"]["axes"]
@@ -138,3 +139,34 @@ def test_what_figures_share_of_how_they_were_measured_is_said_once():
         "kid is the discrepancy, cubic (highest is best): subsets 2.",
     ]
     assert sentences([("x", Scalar("x, in words"))]) == ["x is the x, in words."]
+
+
+def test_a_page_of_twenty_runs_has_every_newest_picture_and_less_than_three_megabytes(tmp_path):
+    keys = [f"eval/measure_{number}" for number in range(20)]
+    rng = np.random.default_rng(0)
+    small = [Image.fromarray(rng.integers(0, 256, (34, 34, 3), dtype=np.uint8)) for _ in range(2)]
+    noise = [image.resize((274, 274), Image.Resampling.BICUBIC) for image in small]  # about as rough as photographs
+    for number in range(20):
+        folder = tmp_path / f"{number}_run"
+        (folder / "samples").mkdir(parents=True)
+        rows = [{"progress/iteration": at, **{key: rng.normal() for key in keys}} for at in range(1, 301)]
+        for at in (100, 200, 300):
+            noise[0].save(folder / "samples" / f"samples_{at}.png")
+            rows[at - 1]["samples"] = f"samples/samples_{at}.png"
+        noise[number % 2].save(folder / "samples" / "real.png")
+        rows[0]["real"] = "samples/real.png"
+        (folder / "metrics.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+        (folder / "summary.json").write_text('{"state": "finished"}')
+        (folder / "config.json").write_text(json.dumps(config(number % 2, d_steps=1 + number // 2)))
+    page = call("report", tmp_path, "--pictures", tmp_path / "curves")
+    text = page.read_text()
+    assert len(text) < 3_000_000
+    assert len(re.findall(r"<figure data-of", text)) == 20
+    assert re.findall(r"<figcaption>(10 runs, seed .) ", text) == ["10 runs, seed 0", "10 runs, seed 1"]
+    (curve,) = {len(trace["y"]) for trace in figures(text)[keys[0]]["data"] if trace["mode"] == "lines" and "fill" not in trace}
+    assert curve >= 30
+    written = {path.name for path in (tmp_path / "curves").iterdir()}
+    assert written == {f"eval_measure_{number}.{suffix}" for number in range(20) for suffix in ("png", "svg")}
+    with Image.open(tmp_path / "curves" / "eval_measure_0.png") as image:
+        assert image.getextrema()[0][0] < 100  # something is drawn
+    assert "<svg" in (tmp_path / "curves" / "eval_measure_0.svg").read_text()

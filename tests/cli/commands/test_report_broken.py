@@ -3,6 +3,8 @@
 Random mutations, the same ones at every run; `GANEXP_EXAMPLES=2000 pytest tests/cli/commands/test_report_broken.py` tries more.
 """
 
+import base64
+import gzip
 import json
 import os
 import re
@@ -129,14 +131,14 @@ def check(page):
     parser = Scripts()
     parser.feed(page)
     *frames, plotly, ours = parser.scripts
-    assert plotly == "plotly"
+    assert gzip.decompress(base64.b64decode(plotly)) == b"plotly"
     assert all(json.loads(one) for one in frames)
     shown, end = json.JSONDecoder().raw_decode(ours.removeprefix("const figures = "))
     assert ours.removeprefix("const figures = ")[end:].startswith(";\nconst hidden")
     assert not re.search("[<>&\u2028\u2029]", ours.removeprefix("const figures = ")[:end] + "".join(frames))
     for figure in shown.values():
         for i, trace in enumerate(figure["data"]):
-            assert {len(axis[i]) for axis in figure["axes"].values()} == {len(trace["x"])} == {len(trace["y"])}
+            assert {len(axis[i]) for axis in figure["axes"].values()} == {len(trace["y"])}
     return parser
 
 

@@ -13,7 +13,7 @@ from ganexp.config.plain import plain
 from ganexp.logging import reading as runs
 from ganexp.logging.reading import RecordedRun
 from tests.calling import call
-from tests.cli.commands.run_folders import config, figures, plain_run
+from tests.cli.commands.run_folders import config, figures, over_iterations, plain_run
 from tests.composing import composed
 
 
@@ -85,7 +85,7 @@ def test_rows_are_laid_beside_each_other_by_iteration_not_by_number(tmp_path):
     plain_run(tmp_path / "0_a", config(0), values=np.arange(5, 105, 5).tolist(), every=5)  # the value is the iteration
     plain_run(tmp_path / "1_b", config(1), values=np.arange(10, 60, 10).tolist(), every=10)
     (group,) = groups_of(tmp_path)
-    band, line, beyond = charts.chart("loss/d", [group])["data"]
+    band, line, beyond = over_iterations(charts.chart("loss/d", [group]))["data"]
     assert line["x"] == line["y"] == [10, 20, 30, 40, 50]
     assert band["y"] == [*line["y"], *line["y"][::-1]]
     assert beyond["x"] == beyond["y"] == list(range(50, 105, 5))
@@ -112,10 +112,10 @@ def test_groups_keep_their_look_in_all_charts_and_no_two_look_alike(tmp_path):
     assert not any(figure["layout"]["showlegend"] or "title" in figure["layout"] for figure in charted.values())
 
 
-def test_pictures_come_first_and_are_turned_together(tmp_path):
+def test_pictures_come_behind_the_curves_and_are_turned_together(tmp_path):
     page = call("report", str(plain_run(tmp_path / "run", config(), pictures=("samples", "reconstructions")))).read_text()
     assert re.findall("<figcaption>(.*?) ·", page) == ["run", "run"]
-    assert re.findall("<h2>(.*?)</h2>", page)[:4] == ["Samples", "Reconstructions", "Runs", "Curves"]
+    assert re.findall("<h2>(.*?)</h2>", page)[:4] == ["Curves", "Samples", "Reconstructions", "Runs"]
     ((last, slider),) = re.findall(r'<input type="range" .*? max="(\d+)" .*? data-iterations="(.*?)">', page)
     frames = re.findall(r'<script type="application/json">(.*?)</script>', page)
     iterations = sorted({at for one in frames for at, _ in json.loads(one)})

@@ -45,8 +45,11 @@ def chartable(runs: Sequence[RecordedRun]) -> list[str]:
 
 
 @np.errstate(all="ignore")  # losses that diverge overflow here too
-def chart(key: str, groups: Sequence[Group]) -> Figure:
-    """Return a chart of one key. Each trace has its group's number as `meta`, so that the page's legend can hide it."""
+def chart(key: str, groups: Sequence[Group], points: int = POINTS) -> Figure:
+    """Return a chart of one key. Each trace has its group's number as `meta`, so that the page's legend can hide it.
+
+    Its x values are in `axes` alone; a curve has at most `points` points.
+    """
     data: list[dict[str, Any]] = []
     steps: list[dict[str, np.ndarray]] = []
     for number, group in enumerate(groups):
@@ -55,7 +58,7 @@ def chart(key: str, groups: Sequence[Group]) -> Figure:
         series = [points for points in (curve(run, key) for run in group.runs) if len(points[1])]
         if not series:
             continue
-        at, values, rests = averaged(series)
+        at, values, rests = averaged(series, points)
         if len(series) > 1:
             high, low = values.max(0), values.min(0)
             drawn = np.isfinite(high) & np.isfinite(low)
@@ -69,8 +72,6 @@ def chart(key: str, groups: Sequence[Group]) -> Figure:
             data.append({**common, **_drawn(rest), "line": {**line, "width": 0.7}})
             steps.append(rest_at)
     axes = {words: [finite(at[step]) for at in steps] for step, words in AXES.items()}
-    for trace, x in zip(data, axes["iterations"], strict=True):
-        trace["x"] = x
     apart = {"ticks": "outside", "ticklen": 5, "tickcolor": "transparent"}  # the lowest label of y is not on the first one of x
     grid = {"gridcolor": "#e8e8e8", "zerolinecolor": "#ccc", "automargin": True, **apart}
     layout = {
@@ -94,7 +95,7 @@ def curve(run: RecordedRun, key: str) -> Curve:
     return at, np.array([row[key] for row in rows], dtype=float)
 
 
-def averaged(series: Sequence[Curve]) -> tuple[dict[str, np.ndarray], np.ndarray, list[Curve]]:
+def averaged(series: Sequence[Curve], points: int = POINTS) -> tuple[dict[str, np.ndarray], np.ndarray, list[Curve]]:
     """Return mean steps and each run's values `(runs, n)`, up to the end of the shortest run, and the rest of longer runs.
 
     Runs are aligned by iteration. Where a run has no row at an iteration of the run with the fewest rows, for instance
@@ -104,11 +105,12 @@ def averaged(series: Sequence[Curve]) -> tuple[dict[str, np.ndarray], np.ndarray
     ordered = [_in_order(points) for points in series]
     end = min(at[first][-1] for at, _ in ordered)
     grid = min((at[first][at[first] <= end] for at, _ in ordered), key=len)
-    grid = _thinned(grid if len(grid) else np.array([end]))
+    grid = _thinned(grid if len(grid) else np.array([end]), points)
     steps = {step: np.mean([_on(grid, at[first], at[step]) for at, _ in ordered], axis=0) for step in AXES}
     values = np.array([_on(grid, at[first], y) for at, y in ordered])
     beyond = [(at, y, np.flatnonzero(at[first] >= end)) for at, y in ordered]
-    rests = [({step: x[_thinned(past)] for step, x in at.items()}, y[_thinned(past)]) for at, y, past in beyond]
+    thinned = [(at, y, _thinned(past, points)) for at, y, past in beyond]
+    rests = [({step: x[past] for step, x in at.items()}, y[past]) for at, y, past in thinned]
     return steps, values, [rest for rest in rests if len(rest[1]) > 1]
 
 
@@ -127,8 +129,9 @@ def phases(groups: Sequence[Group]) -> list[dict[str, float]]:
 
 
 def finite(values: np.ndarray) -> list[float | None]:
-    """Return plain numbers, with a gap (None) for each value that is not finite."""
-    return [float(value) if np.isfinite(value) else None for value in values]
+    """Return plain numbers of six digits, with a gap (None) for each value that is not finite."""
+    rounded = [float(f"{value:.6g}") if np.isfinite(value) else None for value in values]
+    return [int(value) if value is not None and value.is_integer() and abs(value) < 1e15 else value for value in rounded]
 
 
 def _drawn(values: np.ndarray) -> dict[str, Any]:
@@ -150,5 +153,5 @@ def _on(grid: np.ndarray, at: np.ndarray, values: np.ndarray) -> np.ndarray:
     return np.where(at[places] == grid, values[places], np.interp(grid, at, values))
 
 
-def _thinned(items: np.ndarray) -> np.ndarray:
-    return items[np.unique(np.linspace(0, len(items) - 1, min(len(items), POINTS)).round().astype(int))]
+def _thinned(items: np.ndarray, points: int) -> np.ndarray:
+    return items[np.unique(np.linspace(0, len(items) - 1, min(len(items), points)).round().astype(int))]
