@@ -23,6 +23,7 @@ def test_the_citation_is_complete():
     assert CITATION["type"] == "software"
     assert CITATION["authors"]
     assert all(author.get("name") or author.get("family-names") for author in CITATION["authors"])
-    assert CITATION["repository-code"].startswith("https://")
+    assert CITATION.get("repository-code", "https://").startswith("https://")
+    assert "example.org" not in str(CITATION)  # there is no address yet
     assert CITATION["license"] == tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["license"]
     assert all(CITATION[key] for key in ("message", "title", "abstract", "keywords"))

@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import json
 import logging
 import warnings
 from collections.abc import Callable, Iterator
@@ -20,6 +21,8 @@ from ganexp.streams import stream
 Arguments = tuple[Tensor, ...]
 Network = Callable[..., Tensor]
 
+METADATA = "ganexp.json"
+"""The name under which a file says what it is: an extra file of torch's archives, a metadata property of ONNX."""
 EXAMPLES = 3
 BATCHES = (1, 2, 7)
 """Sizes of the batches that a file is compared on; none is the size that it was made with."""
@@ -51,7 +54,7 @@ def export(trained: Trained, form: str, path: Path) -> float:
     try:
         with _in_silence():
             network = (_Conditional if trained.classes else _Unconditional)(trained.network).eval()
-            content = write(network, _arguments(trained, range(EXAMPLES)))
+            content = write(network, _arguments(trained, range(EXAMPLES)), {METADATA: json.dumps(described(trained))})
             off, scale = _largest_difference(trained, read(content))
         if not off <= TOLERANCE[trained.dtype] * scale:
             raise UserError(
@@ -66,6 +69,23 @@ def export(trained: Trained, form: str, path: Path) -> float:
     with atomic_write(path) as file:
         file.write(content)
     return off
+
+
+def described(trained: Trained) -> dict[str, Any]:
+    """Return what an exported file says of itself, as plain values: its arguments, its result, and its training."""
+    given = {"source": [*trained.source_shape]} if trained.source_shape else {"z": [trained.latent_dim]}
+    arguments = {name: ["n", *shape] for name, shape in given.items()} | ({"labels": ["n"]} if trained.classes else {})
+    dataset = trained.origin.dataset.get("name")
+    return {
+        "format": "ganexp generator",
+        "arguments": arguments,
+        "range of sources" if trained.source_shape else "distribution of z": [-1, 1] if trained.source_shape else trained.prior,
+        "samples": ["n", *trained.shape],
+        "range of samples": [-1, 1] if len(trained.shape) == 3 else "that of the data",
+        "classes": [*trained.origin.class_names] or trained.classes,
+        "dataset": str(dataset) if dataset else None,
+        "iterations": trained.origin.iterations,
+    }
 
 
 class _Unconditional(nn.Module):
@@ -108,9 +128,9 @@ def _arguments(trained: Trained, indices: range) -> Arguments:
     return (z.values, *z.conditions)
 
 
-def _to_torchscript(network: nn.Module, conditions: Arguments) -> bytes:
+def _to_torchscript(network: nn.Module, conditions: Arguments, told: dict[str, str]) -> bytes:
     file = io.BytesIO()
-    torch.jit.save(torch.jit.trace(network, conditions, check_trace=False), file)
+    torch.jit.save(torch.jit.trace(network, conditions, check_trace=False), file, _extra_files=told)
     return file.getvalue()
 
 
@@ -118,9 +138,9 @@ def _read_torchscript(content: bytes) -> Network:
     return torch.jit.load(io.BytesIO(content))
 
 
-def _to_exported(network: nn.Module, conditions: Arguments) -> bytes:
+def _to_exported(network: nn.Module, conditions: Arguments, told: dict[str, str]) -> bytes:
     file = io.BytesIO()
-    torch.export.save(torch.export.export(network, conditions, dynamic_shapes=_batches(conditions)), file)
+    torch.export.save(torch.export.export(network, conditions, dynamic_shapes=_batches(conditions)), file, extra_files=told)
     return file.getvalue()
 
 
@@ -134,7 +154,7 @@ def _batches(conditions: Arguments) -> tuple[dict[int, Any], ...]:
     return tuple({0: batch} for _ in conditions)
 
 
-def _to_onnx(network: nn.Module, conditions: Arguments) -> bytes:
+def _to_onnx(network: nn.Module, conditions: Arguments, told: dict[str, str]) -> bytes:
     try:
         import onnx  # noqa: F401
         import onnxruntime  # noqa: F401
@@ -151,7 +171,10 @@ def _to_onnx(network: nn.Module, conditions: Arguments) -> bytes:
         verbose=False,
     )
     assert program is not None
-    return program.model_proto.SerializeToString()
+    model = program.model_proto
+    for key, value in told.items():
+        model.metadata_props.add(key=key, value=value)
+    return model.SerializeToString()
 
 
 def _read_onnx(content: bytes) -> Network:
@@ -180,7 +203,7 @@ def _in_silence() -> Iterator[None]:
         logging.disable(before)
 
 
-FORMS: dict[str, tuple[Callable[[nn.Module, Arguments], bytes], Callable[[bytes], Network]]] = {
+FORMS: dict[str, tuple[Callable[[nn.Module, Arguments, dict[str, str]], bytes], Callable[[bytes], Network]]] = {
     "torchscript": (_to_torchscript, _read_torchscript),
     "torch_export": (_to_exported, _read_exported),
     "onnx": (_to_onnx, _read_onnx),

@@ -15,6 +15,7 @@ from plotly.offline import get_plotlyjs
 
 from ganexp.cli.commands.report import charts, figures, pictures
 from ganexp.cli.pages import comparing, headings, html, ranking
+from ganexp.cli.pages.citing import bibtex
 from ganexp.cli.sweeping import Results, Sweep
 from ganexp.compare import outcomes
 from ganexp.documents import write_text
@@ -99,6 +100,7 @@ def page(recorded: Sequence[RecordedRun], title: str, ranked: str = "", metric: 
         _run_table(recorded, names),
         _all_differences(recorded, groups),
         _bars(drawn, charts.phases(drawn)),
+        f"<h2>To cite</h2><pre>{escape(bibtex())}</pre>",
         f'<script type="text/plain" id="plotly">{plotly}</script>',
         f"<script>const figures = {curves};\n{SCRIPT.read_text('utf-8')}</script>",
     ]

@@ -26,6 +26,8 @@ from ganexp.documents import atomic_write
 from ganexp.evaluation.evaluator import real_batches
 from ganexp.evaluation.nearest import nearest
 from ganexp.facts import UserError
+from ganexp.logging import reading
+from ganexp.logging.layout import RunFolder
 from ganexp.logging.pictures import MOST_ROWS, beside_the_nearest, classes_in_rows, image_grid, scatter, translations
 from ganexp.printable import printable
 from ganexp.sampling import Langevin, Rejection, Trained, exporting, saved
@@ -52,6 +54,8 @@ def run(options: argparse.Namespace) -> Path:
         generator = processes.together(lambda: _loaded(options))
         if generator.source_shape:
             _refuse_latents(options)
+        if processes.is_main and isinstance(options.run, Path):
+            print(_which_weights(options, generator))
         TASKS[options.task](generator, options, path)
         processes.close()
         if processes.is_main:
@@ -196,6 +200,17 @@ def _loaded(options: argparse.Namespace) -> Trained:
     if options.task not in ("export", "latents"):
         show_pictures(generator, options.decode, options.trust)
     return generator
+
+
+def _which_weights(options: argparse.Namespace, generator: Trained) -> str:
+    """Return a line that says which file was used, and whether its run has another."""
+    at = f"iteration {generator.origin.iterations:,}"
+    if reading.is_saved(options.run):
+        return f"Weights of {options.run}, {at}."
+    file = reading.checkpoint_at(options.run)
+    best = RunFolder.of_checkpoint(file).best
+    other = f"; the best one is {best}" if file.name != best.name and best.exists() else ""
+    return f"Weights of {file}, {at}{other}."
 
 
 def _refuse_latents(options: argparse.Namespace) -> None:
