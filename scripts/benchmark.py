@@ -64,7 +64,7 @@ def parts(options: argparse.Namespace) -> dict[str, Callable[[], list[Section | 
         "peers": lambda: [peers.peers("dcgan 32", turns, turn_s), peers.penalty_factors(turns, turn_s)],
         "scaling": lambda: [scaling.scaling(axes, turns, turn_s)],
         "feeding": lambda: [feeding.feeding(options.data_root, cases, turns, turn_s)],
-        "startup": lambda: [startup.startup(turns), jobs.jobs(turns)],
+        "startup": lambda: [startup.startup(turns), startup.answers(turns), jobs.jobs(turns)],
         "processes": lambda: [processes.processes(cases[:3], turns, turn_s)],
         "reach": lambda: [reach.reach(1e12 * options.tflops)],
         "hours": lambda: [hours.hours(1e12 * options.tflops)],

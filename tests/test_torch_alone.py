@@ -1,32 +1,15 @@
 """An environment of torch and annotated-types alone is enough for games, for all rules and losses, and for watching."""
 
-import importlib.metadata
-import re
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from tests.processes import run
+from tests.torch_alone import LOOP, link
 
 ROOT = Path(__file__).parent.parent
-LOOP = """
-import atexit, sys
-import torch
-from torch import nn
-atexit.register(lambda: print("modules:", *sys.modules, file=sys.stderr))
-G, D = nn.Linear(4, 2), nn.Sequential(nn.Linear(2, 8), nn.ReLU(), nn.Linear(8, 1))
-g, d = torch.optim.SGD(G.parameters(), 0.1), torch.optim.SGD(D.parameters(), 0.1)
-while True:
-    x, z = torch.randn(8, 2), torch.randn(8, 4)
-    d.zero_grad()
-    fake = G(z)
-    (D(fake.detach()).mean() - D(x).mean()).backward()
-    d.step()
-    g.zero_grad()
-    (-D(fake).mean()).backward()
-    g.step()
-"""
 GAMES = """
 import importlib, sys
 import torch
@@ -46,34 +29,16 @@ with ganexp.watch(): pass
 """
 
 
-def of(name: str) -> set[str]:
-    """Return the files and folders in site-packages of a package and of all that it needs."""
-    found: set[str] = set()
-    waiting, seen = [name], set()
-    while waiting:
-        seen.add(one := waiting.pop())
-        try:
-            package = importlib.metadata.distribution(one)
-        except importlib.metadata.PackageNotFoundError:  # for another system
-            continue
-        found |= {file.parts[0] for file in package.files or () if file.parts[0] != ".."}
-        needed = {re.split(r"[^\w.-]", text)[0] for text in package.requires or () if "extra ==" not in text}
-        waiting += needed - seen
-    return found - {"__pycache__"}
-
-
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """Return environment variables by which an interpreter without site-packages finds torch, annotated-types and ganexp."""
     packages = tmp_path_factory.mktemp("packages")
-    installed = Path(str(importlib.metadata.distribution("torch").locate_file("")))
-    for name in of("torch") | of("annotated_types"):
-        (packages / name).symlink_to(installed / name)
+    link(packages)
     (packages / "ganexp").symlink_to(ROOT / "ganexp")
     return {"PYTHONPATH": str(packages), "PYTHONWARNINGS": "ignore"}  # torch warns where NumPy is missing
 
 
-def alone_run(alone: dict[str, str], folder: Path, *words: str):
+def alone_run(alone: dict[str, str], folder: Path, *words: str) -> "subprocess.CompletedProcess[str]":
     return run(sys.executable, "-S", *words, cwd=folder, **alone)
 
 

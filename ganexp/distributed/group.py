@@ -2,6 +2,7 @@
 
 import contextlib
 import itertools
+import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator
 from datetime import timedelta
@@ -161,6 +162,8 @@ class DistributedProcesses(Processes):
         self.forget()
         self.tell(None)
         self._hosts = None  # ends gloo's threads: one that frees a tensor while Python exits would abort the process
+        if torch.__version__ < "2.14":  # in 2.6, one that still frees a tensor would wait for this thread, which waits for it
+            time.sleep(0.5)
         dist.destroy_process_group()
 
 

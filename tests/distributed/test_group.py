@@ -131,6 +131,7 @@ def _gloo_threads():
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs the names of threads in /proc")
+@pytest.mark.skipif(torch.__version__ < "2.14", reason="in torch 2.6, gloo's threads have no name")
 def test_no_thread_communicates_once_a_process_has_left(tmp_path):
     """One that still held a tensor while Python ended would abort the process."""
     for before, after in several(2, communicating, tmp_path):
