@@ -35,6 +35,8 @@ OVERWRITE = {"copy_", "zero_", "fill_", "normal_", "uniform_", "random_", "berno
 SHAPE_ONLY = re.compile(r"_like$|^new_")
 """Operations that read the shape of a tensor and none of its values. Views keep the labels of their base, and need no rule."""
 
+ONE_BY_ONE = torch.__version__ < "2.14"
+"""Whether one_hot may read the least and the greatest label one after the other, as it does in torch 2.6."""
 SCALARS = (int, float, torch.dtype, torch.device, type(None))
 
 
@@ -138,8 +140,8 @@ class Flow(TorchDispatchMode):
         if name == "topk":
             labels |= {("best", number) for kind, number in labels if kind == "pass"}
         output = func(*args, **kwargs)
-        if name == "aminmax":
-            self._extremes = [key(tensor) for tensor in output]
+        if name == "aminmax" or (ONE_BY_ONE and name in ("min", "max") and not args[0].is_floating_point()):
+            self._extremes = [key(tensor) for tensor in tensors(output)]
         if name.removeprefix("_foreach_").removesuffix("_") in MIXING:
             labels |= self._mixed(name, args, output)
         if name.startswith("_foreach_") and not name.endswith("zero_"):
