@@ -18,11 +18,13 @@ class PreviewSamples:
         read: Returns the samples of some indices.
         count: Number of samples.
         paired: Whether each real sample is the target of its source.
+        held_out: Whether they are kept from training.
     """
 
     read: Callable[[Sequence[int]], Batch]
     count: int
     paired: bool = True
+    held_out: bool = False
 
 
 class Sources(Prior):

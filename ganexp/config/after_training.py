@@ -31,13 +31,36 @@ from ganexp.evaluation import Evaluator, Raw, real_batches
 from ganexp.evaluation.measures.pairs import PairMeasure
 from ganexp.facts import Facts, UserError
 from ganexp.instruments.scalar import Scalar
+from ganexp.networks.contract import declared
 from ganexp.printable import printable
 from ganexp.prior import Prior
 from ganexp.streams import seed_global_streams, stream
-from ganexp.training import CheckpointError, checkpoint, execution
+from ganexp.training import CheckpointError, Evaluation, checkpoint, execution
+from ganexp.training.callbacks.drawing import samples_of
+from ganexp.training.callbacks.samples import MOST_SOURCES
 
 SHOWN, POINTS = 64, 250
 """How many of the measured images, or points, are kept for pictures."""
+
+
+@dataclass
+class Translations:
+    """What a translator makes of the first sources that it is measured on.
+
+    Args:
+        sources, outputs, targets: `(n, C, H, W)`; targets are None if they are not known.
+        two_way: Whether they are stacks of two directions.
+        description: How many there are in all, and whether they were held out from training.
+        baseline: The figures of measures of pairs for the sources themselves in place of outputs, by key; empty if sources
+            have another shape than samples.
+    """
+
+    sources: Tensor = field(repr=False)
+    outputs: Tensor = field(repr=False)
+    targets: Tensor | None = field(repr=False)
+    two_way: bool
+    description: str
+    baseline: dict[str, float]
 
 
 @dataclass
@@ -51,6 +74,7 @@ class EvaluationResult:
     """What distinguishes the data, as prepared, from any others: figures are comparable only where it is the same."""
     samples: Tensor = field(repr=False)
     iteration: int | None = None
+    translations: Translations | None = None
 
 
 def data_to_evaluate(config: Config, processes: Processes | None = None, dataset: Dataset | None = None) -> RunData:
@@ -116,7 +140,37 @@ def evaluate_checkpoint(
         return network, prior, samples
 
     network, prior, samples = evaluation.processes.together(loaded)
-    return _result(data, config, evaluation.figures(network, prior), samples, state["run"]["iteration"])
+    result = _result(data, config, evaluation.figures(network, prior), samples, state["run"]["iteration"])
+    if data.preview and len(data.dataset.shape) == 3:
+        result.translations = _translations(data, config, network, prior)
+    return result
+
+
+class _Unchanged(nn.Module):
+    """Returns the source, as a translator that does nothing."""
+
+    def forward(self, source: Tensor, *conditions: Tensor) -> Tensor:
+        return source
+
+
+def _translations(data: RunData, config: Config, network: nn.Module, prior: Prior) -> Translations:
+    preview, evaluation = data.preview, data.evaluation
+    assert preview
+    assert evaluation
+    few = prior.fixed(MOST_SOURCES)
+    count = min(evaluation.samples, preview.count)
+    what = f"{'held-out' if preview.held_out else 'training'} {'pairs' if preview.paired else 'sources'}"
+    measures = {choice.key.partition(".")[2]: choice.make() for choice in chosen_of(config, "measure")}
+    of_pairs = {name: measure for name, measure in measures.items() if isinstance(measure, PairMeasure)}
+    baseline: dict[str, float] = {}
+    if of_pairs and preview.paired and data.dataset.source_shape == data.dataset.shape:
+        evaluator = Evaluator(of_pairs, Raw((3, 1, 1)), samples=count)
+        pictures, processes = data.dataset.pictures, evaluation.processes
+        of_sources = Evaluation(0, evaluator, samples=count, processes=processes, pictures=pictures)
+        baseline = of_sources.figures(_Unchanged(), prior)
+    with torch.no_grad():
+        outputs = samples_of(network, few)
+    return Translations(few.values, outputs, few.target, declared(network).two_way, f"{count:,} {what}", baseline)
 
 
 def evaluate_images(data: RunData, config: Config, images: MapStyle[Tensor]) -> EvaluationResult:

@@ -256,13 +256,16 @@ def preview_of(
         others = dataset.held_out()
         if others is None or not others.is_here:
             log.info("The data hold out no samples, so pictures and measurements are made from sources of training.")
+            others = None
         else:
             dataset, data = others, load_cached(others, default_folder(), place="streamed")
     except OSError as error:
         raise UserError(f"dataset: {error}.") from error
     order = torch.randperm(len(data), generator=stream(0, "sources to look at")).tolist()  # type: ignore[arg-type]
     read = _by_index(dataset, data, classes, machine)
-    return PreviewSamples(lambda places: read([order[place] for place in places]), len(order), dataset.paired)
+    return PreviewSamples(
+        lambda places: read([order[place] for place in places]), len(order), dataset.paired, held_out=others is not None
+    )
 
 
 def _by_index(

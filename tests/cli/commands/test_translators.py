@@ -8,7 +8,10 @@ import torch
 from PIL import Image
 
 import ganexp
+from ganexp.config.loading import set_of
+from ganexp.config.run_data import preview_of
 from ganexp.logging.pictures import translations
+from ganexp.training.execution import Machine
 from tests.calling import call
 from tests.cli.commands.translators import SMALL, TWO_WAY, UNET
 from tests.composing import composed
@@ -75,6 +78,25 @@ def test_a_grid_shows_held_out_sources_outputs_and_targets(run, tmp_path):
 
 def words_of(run):
     return [*UNET, *SMALL, "dataset.hold_out=297"] if run.name == "unet" else [*TWO_WAY, "dataset.of.hold_out=297"]
+
+
+def test_an_evaluation_shows_pairs_and_what_doing_nothing_would_reach(run, tmp_path, capsys):
+    measure = "psnr" if run.name == "unet" else "kid"
+    call("evaluate", run, "--measure", measure, "--samples", 20, "--output", tmp_path / "evaluated")
+    page = (tmp_path / "evaluated" / "evaluation.html").read_text()
+    (result,) = json.loads((tmp_path / "evaluated" / "evaluation.json").read_text())["results"]
+    kind = "pairs" if run.name == "unet" else "sources"
+    assert result["pairs"] == f"20 held-out {kind}"
+    assert f"what the translator makes of 20 held-out {kind}" in page
+    assert f"Measured on 20 held-out {kind}." in " ".join(capsys.readouterr().out.split())
+    if run.name == "unet":
+        dataset, data = set_of(ganexp.load(run))
+        batch = preview_of(dataset, data, 0, Machine.resolved("cpu", "fp32")).read(range(20))
+        source, target = (np.rint((images.numpy().clip(-1, 1) + 1) * 127.5) for images in (batch.source, batch.values))
+        errors = np.square(source - target).mean((1, 2, 3))
+        assert result["sources_themselves"]["eval/psnr"] == pytest.approx(np.mean(10 * np.log10(255**2 / errors)), rel=1e-5)
+    else:
+        assert result["sources_themselves"] == {}
 
 
 def test_averages_and_saved_folders_are_translators_again(run, tmp_path):

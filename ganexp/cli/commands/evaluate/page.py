@@ -8,9 +8,9 @@ import numpy as np
 from PIL import Image
 from torch import Tensor
 
-from ganexp.cli.commands.evaluate.tables import Entry, Order, figure, keys_of, meanings
+from ganexp.cli.commands.evaluate.tables import Entry, Order, figure, keys_of, meanings, of_translators
 from ganexp.cli.pages import html, ranking
-from ganexp.logging.pictures import beside_the_nearest, image_grid, scatter
+from ganexp.logging.pictures import beside_the_nearest, image_grid, scatter, translations
 
 WIDEST = 1400
 """Larger pictures are scaled down to this many pixels on the longer side."""
@@ -37,7 +37,7 @@ def page(title: str, order: Order, nearest: Sequence[NearestImages | None], sett
     entries = order.entries
     pictured = [_pictures(entry, own) for entry, own in zip(entries, nearest, strict=True) if entry.result and own]
     left = sum(entry.result is not None and own is None for entry, own in zip(entries, nearest, strict=True))
-    notes = "".join(f"<li>{escape(sentence)}</li>" for sentence in meanings(entries))
+    notes = "".join(f"<li>{escape(sentence)}</li>" for sentence in [*meanings(entries), *of_translators(entries)])
     body = [
         f"<h1>{escape(title)}</h1>",
         settings,
@@ -80,10 +80,16 @@ def _pictures(entry: Entry, own: NearestImages) -> str:
         f"left: samples; right: the {k} training images nearest to each, in {own.where}. The nearest one is at distances of "
         f"{closest.min():.3g} to {closest.max():.3g}, and a copy would be at 0"
     )
-    drawn = _figure(image_grid(samples, columns=8), "samples") + _figure(beside_the_nearest(samples[:n], own.reals), caption)
+    if translated := entry.result.translations:
+        grid = translations(translated.sources, translated.outputs, translated.targets, two_way=translated.two_way)
+        drawn = _figure(grid, f"what the translator makes of {translated.description}", wide=True)
+    else:
+        drawn = _figure(image_grid(samples, columns=8), "samples")
+    drawn += _figure(beside_the_nearest(samples[:n], own.reals), caption)
     return f'{head}<div class="pictures">{drawn}</div>'
 
 
-def _figure(drawn: np.ndarray, caption: str) -> str:
+def _figure(drawn: np.ndarray, caption: str, *, wide: bool = False) -> str:
     url = html.inlined(Image.fromarray(drawn), WIDEST)
-    return f'<figure><img alt="{escape(caption)}" src="{url}"><figcaption>{escape(caption)}</figcaption></figure>'
+    across = ' style="grid-column: 1 / -1"' * wide
+    return f'<figure{across}><img alt="{escape(caption)}" src="{url}"><figcaption>{escape(caption)}</figcaption></figure>'

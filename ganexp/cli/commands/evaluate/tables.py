@@ -100,6 +100,17 @@ def meanings(entries: Sequence[Entry]) -> list[str]:
     return sentences([figure for entry in entries if entry.result for figure in entry.result.measures.items()])
 
 
+def of_translators(entries: Sequence[Entry]) -> list[str]:
+    """Return what translators were measured on, and the figures of the sources themselves, in sentences."""
+    lines: dict[str, None] = {}
+    for entry in entries:
+        if entry.result and (translations := entry.result.translations):
+            figures = " and ".join(f"{key.removeprefix('eval/')} {value:.4g}" for key, value in translations.baseline.items())
+            source = f" The sources themselves, beside their targets, have {figures}." if figures else ""
+            lines[f"Measured on {translations.description}.{source}"] = None
+    return [*lines]
+
+
 def terminal(order: Order, width: int) -> str:
     """Lay figures out in tables that are no wider than a terminal, with problems, meanings and the ranking below."""
     entries = order.entries
@@ -117,6 +128,7 @@ def terminal(order: Order, width: int) -> str:
             lines.append(name.ljust(first) + "".join(figure(entry, key).rjust(size) for key in part))
         lines.append("")
     sentences = [f"{entry.name}: {entry.problem}." for entry in entries if entry.problem] + meanings(entries)
+    sentences += of_translators(entries)
     sentences += [] if order.rankings else [order.sentence]
     for sentence in map(printable, sentences):
         lines += textwrap.wrap(sentence, width, subsequent_indent="  ", break_on_hyphens=False, break_long_words=False)
@@ -170,4 +182,6 @@ def _plain(entry: Entry) -> dict[str, Any]:
         key: {"value": result.figures[key], "meaning": described.meaning, "best": described.best, "real": described.real}
         for key, described in result.measures.items()
     }
-    return plain | {"iteration": result.iteration, "dataset": result.dataset, "figures": measured}
+    translated = result.translations
+    of_sources = {"pairs": translated.description, "sources_themselves": translated.baseline} if translated else {}
+    return plain | {"iteration": result.iteration, "dataset": result.dataset, "figures": measured} | of_sources
