@@ -734,30 +734,31 @@ def test_the_page_is_computed(tmp_path):
     assert place.read_text() == said
 
 
-@pytest.mark.slow
 def test_the_page_begins_with_what_to_do_where_shares_of_the_choices_lie_beside_it(tmp_path, monkeypatch):
     monkeypatch.setattr(importance, "SAMPLES", 3)
     monkeypatch.setattr(importance, "SHUFFLES", 3)
     results = written(tmp_path / "study.csv")
     for rule in FITTING:
         for line in lines_of("adam", rule, SPREAD):
-            results.append(replace(line, figures=(line.point + 1.0,) * JUDGEMENTS) if line.part == "tuning" else line)
-    place = tmp_path / "study.md"
+            by_point = (1.0 + (line.point - 5) % POINTS,) * JUDGEMENTS  # the fifth, which is run on the test seeds, is best
+            results.append(replace(line, figures=by_point) if line.part == "tuning" else line)
+    place = tmp_path / "mine.md"
     bench.main(["--choices", "--results", str(results.path), "--page", str(place)])
-    shares = {(one.scope, one.choice): one.share for one in importance.read(tmp_path / "study_choices.csv")}
+    shares = {(one.scope, one.choice): one.share for one in importance.read(tmp_path / "mine_choices.csv")}
     assert shares["all", "rule"].high < 0.01  # all rules have the same figures at a point
     assert shares["test", "rule"].middle == 0
     assert shares["test", "seed"].middle == 1
     first = " ".join(place.read_text().partition("## What the verdicts say")[0].split())
-    assert f"**Keep `detach`**: none of {len(FITTING)} update rules is shown to beat it in general." in first
-    assert "![Which choice decides" in first
+    assert f"**Keep `detach`**: none of {len(FITTING) - 1} update rules is shown to beat it in general." in first
+    assert "](mine_choices.png)" in first
     assert "the seeds 100 %" in first
-    assert (tmp_path / "study_choices.png").stat().st_size > 5_000
-    (tmp_path / "study_choices.csv").unlink()
+    assert (tmp_path / "mine_choices.png").stat().st_size > 5_000
+    (tmp_path / "mine_choices.csv").unlink()
     page.write(results, place)
     assert "choice" not in place.read_text().partition("## How rules")[0]
 
 
+@pytest.mark.slow
 def test_the_page_has_what_twice_the_budget_brings_at_the_point_that_is_best_at_the_budget(tmp_path, few_samples):
     words = ["--longer", "--jobs", "1", "--workloads", RING.name, "--images", "320", "--further", *TINY]
     places = ["--results", str(tmp_path / "study.csv"), "--page", str(tmp_path / "study.md")]
