@@ -6,10 +6,12 @@ import shutil
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 
 import ganexp
 from ganexp.cli.commands.sample import READY, playing
+from ganexp.cli.commands.sample.run import _among_reals
 from ganexp.config.loading import load_pair
 from ganexp.sampling import Langevin, Trained
 from tests.calling import call
@@ -26,7 +28,11 @@ def copy(run, tmp_path):
 def test_a_grid_has_a_row_for_each_class_and_says_where_it_lies(copy, capsys):
     path = call("sample", f"run={copy}", "--n", "20", "--truncation", "0.7", "--seed", "3")
     assert path == copy / "generated" / "grid_seed3_truncation0.7.png"
-    assert capsys.readouterr().out == f"Written to {path}\n"
+    used = copy / "checkpoints" / "last.pt"
+    assert capsys.readouterr().out == f"Weights of {used}, iteration 2.\nWritten to {path}\n"
+    shutil.copy(used, used.with_name("best.pt"))
+    call("sample", f"run={copy}", "--overwrite")
+    assert f"Weights of {used}, iteration 2; the best one is {used.with_name('best.pt')}." in capsys.readouterr().out
     wanted = ganexp.load(copy).sample(20, seed=3, truncation=0.7).numpy()
     with Image.open(path) as file:
         picture = np.asarray(file)
@@ -222,3 +228,11 @@ def test_a_generator_to_play_with_is_enlarged_unless_something_else_is_typed(cop
     monkeypatch.setattr("ganexp.cli.commands.sample.run.ready", lambda name: copy)
     with Image.open(call("sample", "digits", "--n", "20", "--output", tmp_path / "grid.png", *typed)) as file:
         assert file.size == (22 * times, 102 * times)
+
+
+def test_the_yardstick_of_neighbours_is_the_distance_of_training_images_to_the_nearest_others():
+    images = np.random.default_rng(0).uniform(-1, 1, (9, 1, 4, 4))
+    apart = np.sqrt(((images[:, None] - images) ** 2).mean((2, 3, 4)))
+    nearest = np.sort(np.where(np.eye(9, dtype=bool), np.inf, apart).min(1)[:5])  # of the first batch; neighbours may be in any
+    said = _among_reals(lambda: iter(torch.from_numpy(images).split(5)), pixels=16**0.5)
+    assert said == f"{nearest[2]:.4f} in the median of 5, from {nearest[0]:.4f} to {nearest[4]:.4f}"

@@ -2,6 +2,7 @@
 
 import argparse
 import math
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -54,11 +55,11 @@ def run(options: argparse.Namespace) -> Path:
         generator = processes.together(lambda: _loaded(options))
         if generator.source_shape:
             _refuse_latents(options)
-        if processes.is_main and isinstance(options.run, Path):
-            print(_which_weights(options, generator))
         TASKS[options.task](generator, options, path)
         processes.close()
         if processes.is_main:
+            if isinstance(options.run, Path):
+                print(_which_weights(options, generator))
             print(f"Written to {path}")
         return path
 
@@ -131,13 +132,31 @@ def neighbours(generator: Trained, options: argparse.Namespace, path: Path) -> N
         samples = torch.cat([*generator.batches(indices, options.seed, batch_size=options.batch_size, **_how(options))]).cpu()
     dataset, data = set_of(generator, trust=options.trust)
     samples = generator.pictures(samples.to(generator.device)).cpu()
-    reals = map(generator.pictures, real_batches(data, generator.device, samples.dtype, derive=dataset.derive))
-    distances, nearest_reals = nearest(samples, (one.cpu() for one in reals), lambda images: images.flatten(1), options.nearest)
+
+    def reals_again() -> Iterator[torch.Tensor]:
+        return real_batches(data, generator.device, samples.dtype, derive=dataset.derive)
+
+    reals = (generator.pictures(one).cpu() for one in reals_again())
+    distances, nearest_reals = nearest(samples, reals, lambda images: images.flatten(1), options.nearest)
     pixels = samples[0].numel() ** 0.5
+    among = _among_reals(lambda: (generator.pictures(one).cpu() for one in reals_again()), pixels)
     print("index  distance to the nearest, per pixel (root mean square, of a range of 2)")
     for index, distance in zip(indices, distances[:, 0].tolist(), strict=True):
         print(f"{index:5d}  {distance / pixels:.4f}")
+    print(f"For comparison, training images and the nearest others: {among}.")
     _save_picture(beside_the_nearest(samples, nearest_reals), path)
+
+
+COMPARED = 64
+"""Of how many training images the distance to the nearest other is found, as a yardstick."""
+
+
+def _among_reals(reals: Callable[[], Iterator[torch.Tensor]], pixels: float) -> str:
+    """Return the distances of the first training images to the nearest others, as their median and their range."""
+    first = next(reals())[:COMPARED]
+    apart, _ = nearest(first, reals(), lambda images: images.flatten(1), 2)
+    others = (apart[:, -1] / pixels).sort().values  # the nearest one is the image itself
+    return f"{others.median():.4f} in the median of {len(others)}, from {others[0]:.4f} to {others[-1]:.4f}"
 
 
 def latents(generator: Trained, options: argparse.Namespace, path: Path) -> None:
