@@ -39,6 +39,8 @@ SAID = {
     "docs/sweeps.md": ["job  strategy", "Ranked by", "wandb sweep", "torchrun"],
 }
 """How each quoted text begins: those of the program are compared below, and the others are commands."""
+ELSEWHERE = "docs/bugs_of_the_world.md"
+"""A page whose texts are compared in tests/watching/test_bugs_of_the_world.py."""
 
 
 def quoted(page, beginning):
@@ -59,7 +61,9 @@ def small(picture):
 
 
 def test_every_quoted_text_is_known():
-    found = {page: [block.splitlines()[0] for block in OUTPUTS.findall(text)] for page, text in PAGES.items()}
+    found = {
+        page: [block.splitlines()[0] for block in OUTPUTS.findall(text)] for page, text in PAGES.items() if page != ELSEWHERE
+    }
     assert {page: len(lines) for page, lines in found.items() if lines} == {page: len(known) for page, known in SAID.items()}
     assert all(line.startswith(SAID[page][place]) for page, lines in found.items() for place, line in enumerate(lines))
 
