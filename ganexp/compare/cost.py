@@ -1,6 +1,6 @@
 """The cost of an iteration: counted operations and memory."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -26,10 +26,16 @@ class Measured(Times):
 
 
 def measured(
-    contenders: Mapping[str, Contender], costs: Mapping[str, Cost], *, turns: int, iterations: int, device: torch.device
+    contenders: Mapping[str, Contender],
+    costs: Mapping[str, Cost],
+    *,
+    turns: int,
+    iterations: int,
+    device: torch.device,
+    timed: Callable[[], object] = lambda: None,
 ) -> dict[str, Measured]:
-    """Race contenders whose costs have been counted."""
-    times = race(contenders, turns=turns, iterations=iterations, device=device)
+    """Race contenders whose costs have been counted; `timed` is called after each time that is taken."""
+    times = race(contenders, turns=turns, iterations=iterations, device=device, timed=timed)
     return {
         name: Measured(times[name].times_ms, times[name].phases_ms, gflop=own.gflop, peak_mib=own.peak_mib)
         for name, own in costs.items()

@@ -52,8 +52,15 @@ class Times:
         return of_ratio(self.times_ms, other.times_ms)
 
 
-def race(contenders: Mapping[str, Contender], *, turns: int, iterations: int, device: torch.device) -> dict[str, Times]:
-    """Time all contenders in turn, `turns` times, each time starting with the next one."""
+def race(
+    contenders: Mapping[str, Contender],
+    *,
+    turns: int,
+    iterations: int,
+    device: torch.device,
+    timed: Callable[[], object] = lambda: None,
+) -> dict[str, Times]:
+    """Time all contenders in turn, `turns` times, each time starting with the next one; `timed` is called after each time."""
     for contender in contenders.values():
         for _ in range(2 if device.type == "cpu" else 6):  # on a GPU, these may include recording a CUDA graph
             contender.step()
@@ -66,6 +73,7 @@ def race(contenders: Mapping[str, Contender], *, turns: int, iterations: int, de
             seconds = seconds_of(contenders[name].step, iterations, device)
             times[name].times_ms.append(1000 * seconds / iterations)
             times[name].phases_ms.append(contenders[name].read_phases_ms())
+            timed()
     return times
 
 

@@ -30,6 +30,8 @@ from ganexp.penalties import NoPenalty
 
 BASELINE = f"detach{REDUNDANT}"
 Row = dict[str, Any]
+SHOWN_EVERY_S = 2
+"""Seconds from one line of progress to the next; each says how long it will still take."""
 
 
 def run(options: argparse.Namespace) -> Path:
@@ -41,7 +43,7 @@ def run(options: argparse.Namespace) -> Path:
     folder = options.output or Path("outputs") / f"{datetime.now():%Y-%m-%d_%H-%M-%S}_compare_strategies"
     refuse_unwritable(folder / "table.md")
     rows: list[Row] = []
-    for loss in tqdm(options.losses, disable=None, unit="loss"):
+    for loss in options.losses:
         rows += compare(options.strategies, loss, options.overrides, options.repeats, options.iterations)
     text = f"{conditions(options, rows[0]['device'])}\n\n{markdown(rows)}"
     table = io.StringIO(newline="")
@@ -62,7 +64,8 @@ def compare(strategies: Sequence[str], loss: str, overrides: Sequence[str], turn
     contenders: dict[str, Contender] = {}
     costs: dict[str, Cost] = {}
     gan: GAN | None = None
-    for name in dict.fromkeys(["detach", *strategies]):
+    names = dict.fromkeys(["detach", *strategies])
+    for name in tqdm(names, f"Counting operations, loss={loss}", unit="strategy", mininterval=SHOWN_EVERY_S):
         try:
             trainers = {f"{name}{how}": trainer_of(*settings, *settings_of(f"{name}{how}")) for how in (REDUNDANT, "")}
         except UserError as refusal:
@@ -84,7 +87,11 @@ def compare(strategies: Sequence[str], loss: str, overrides: Sequence[str], turn
             of_plain = cost(plain, gan.prior.device)
             if of_plain.gflop == costs[f"detach{how}"].gflop:  # not with d_steps=2
                 contenders[f"plain loop{how}"], costs[f"plain loop{how}"] = plain, of_plain
-    results = measured(contenders, costs, turns=turns, iterations=iterations, device=gan.prior.device)
+    total = turns * len(contenders)
+    with tqdm(total=total, desc=f"Timing {len(contenders)} loops", unit="repeat", mininterval=SHOWN_EVERY_S) as progress:
+        results = measured(
+            contenders, costs, turns=turns, iterations=iterations, device=gan.prior.device, timed=progress.update
+        )
     device = gan.prior.device.type
     baseline, size = results[BASELINE], gan.batch_size
     return [row(name, result, baseline, loss, size) | {"device": device} for name, result in results.items()]
