@@ -26,7 +26,7 @@ INTEGERS = (
     *("evaluation.samples", "dynamics.every"),
 )
 CHOICES = ("precision", "prior", "device", "on_divergence", "logger.wandb.mode", "feed", "cuda_graph", "channels_last")
-NULLABLE = {"g_batch", "moving", "init_from"}
+NULLABLE = {"g_batch", "moving", "init_from", "minutes"}
 """Keys with tests of their own, of which some of what is tried here is right."""
 SWITCHES = {"redundant_gradients", "term_gradients", "deterministic", "compile", "flip", "conditional"}
 WORDS = st.text(string.ascii_lowercase + "_", min_size=1, max_size=12)

@@ -63,7 +63,7 @@ def test_processes_with_other_images_or_in_another_place(tmp_path, monkeypatch):
     shutil.copytree(one, moved)
     shutil.copytree(one, other)
     (other / "1.png").write_bytes((one / "0.png").read_bytes())
-    asked = [*(one for one in RUN if not one.startswith("dataset")), "dataset=image_folder", "dataset.image_size=4"]
+    asked = [*(one for one in RUN if not one.startswith("dataset")), "dataset=image_folder", "dataset.image_size=[3,4]"]
     said = refused([[*asked, f"dataset.path={place}"] for place in (one, other)], tmp_path / "cwd", monkeypatch)
     assert "process 1 differs from process 0 in the data that are read: start all with the same command and data" in said
     values = plain(composed(*asked, f"dataset.path={one}"))

@@ -60,6 +60,7 @@ CALLS = {
     "average": [["--width", "0.07"]],
     "translate": [[str(Path(__file__).parents[3] / "docs"), "--output", "never-written"]],
     "report": [[]],
+    "info": [[]],
     "dynamics": [["--rules", "joint"], ["--path", "--rules", "joint"]],
 }
 """How each command is called with a folder: whatever else it takes."""
