@@ -16,6 +16,7 @@ from ganexp.config.remedies import REMEDIES
 from ganexp.config.schema import AUTO, GROUPS, LISTS, Config, Node, Nodes
 from ganexp.config.targets import CONTRACTS, Target, Trust, outer_place, target
 from ganexp.data import Dataset
+from ganexp.data.dataset import Size
 from ganexp.facts import Facts, Misfit, UserError
 from ganexp.printable import one_line
 
@@ -177,6 +178,8 @@ def choose(key: str, node: Node, trust: Trust = None, *, inherited: Mapping[str,
         if name in hints and value != "???" and not _names_targets(value):
             if name == "of" and _is_of_parts(hints[name]):
                 raise UserError(f"{key}.of is a choice of its own, as in {group}@{key}.of=…; got {shown(value)}.")
+            if hints[name] in (Size, Size | None) and (sides := re.fullmatch(r"(\d{1,9})[x×](\d{1,9})", str(value))):
+                settings[name] = value = [int(sides[2]), int(sides[1])]  # image programs write the width first
             taken_over = name in inherited and repr(inherited[name]) == repr(value)  # NaN is not equal to itself
             check_type(f"{group if taken_over else key}.{name}", value, hints[name])
     inner = {name: _chosen(f"{key}.{name}", part, trust) for name, part in _inner(key, node).items()}

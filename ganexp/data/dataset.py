@@ -16,7 +16,7 @@ from ganexp.facts import Facts, Misfit
 Side = Annotated[int, Ge(1), Le(4096)]
 """Pixels along one side of a square image."""
 Size = Side | tuple[Side, Side]
-"""Side of square images, or height and width."""
+"""Side of square images, or height and width; on the command line also `96x80`, width and height as image programs say them."""
 Range = tuple[float, float]
 """What is black and what is white in images of more than eight bits per channel."""
 

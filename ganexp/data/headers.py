@@ -100,8 +100,8 @@ def report_smaller(
     name, (width, height) = too_small[0]
     population = "images" if looked_at == count else "images looked at"
     sentence = (
-        f"{where}: {len(too_small):,} of {looked_at:,} {population} are smaller than {size[0]}×{size[1]} pixels, "
-        f"{name} ({height}×{width}) among them"
+        f"{where}: {len(too_small):,} of {looked_at:,} {population} are smaller than {size[1]}×{size[0]} pixels, "
+        f"{name} ({width}×{height}) among them"
     )
     if strict:
         raise OSError(f"{sentence}: lower dataset.image_size, leave them out, or choose dataset.strict=false")
@@ -115,14 +115,14 @@ def report_cropped(where: str, headers: Mapping[File, Header], size: tuple[int, 
         return
     (width, height), _ = cropped.most_common(1)[0]
     if height <= 2 * size[0] and width <= 2 * size[1]:
-        remedy = f"dataset.image_size=[{height},{width}] keeps these whole"
+        remedy = f"dataset.image_size={width}x{height} keeps these whole"
     else:
         common = math.gcd(height, width)
-        proportions = f"[{height // common},{width // common}]"
-        remedy = f"a dataset.image_size of their proportions, {proportions} times a number, keeps these whole"
+        proportions = f"{width // common}:{height // common}"
+        remedy = f"a dataset.image_size of their proportions, {proportions}, keeps these whole"
     log.info(
-        "%s: %s of %s images looked at are cut to the proportions of %d×%d, most of them from %d×%d (height×width): %s.",
-        *(where, f"{cropped.total():,}", f"{len(headers):,}", *size, height, width, remedy),
+        "%s: %s of %s images looked at are cut to the proportions of %d×%d, most of them from %d×%d pixels: %s.",
+        *(where, f"{cropped.total():,}", f"{len(headers):,}", *size[::-1], width, height, remedy),
     )
 
 

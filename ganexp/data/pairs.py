@@ -185,9 +185,9 @@ class _Stacks(Dataset):
                 printable(folder.folder),
                 len(others),
                 len(folder.headers),
-                height,
                 width,
-                f"{name} ({own_height}×{own_width})",
+                height,
+                f"{name} ({own_width}×{own_height})",
             )
 
 

@@ -7,6 +7,7 @@ import torch
 
 from ganexp import build
 from ganexp.config.check import check
+from ganexp.config.choices import choose
 from ganexp.config.targets import target
 from ganexp.data import Dataset
 from ganexp.facts import UserError
@@ -235,3 +236,16 @@ def test_a_class_that_is_defined_anew_is_the_one_that_is_built(monkeypatch):
     anew = type("Again", (Hinge,), {"__module__": __name__})
     monkeypatch.setattr(sys.modules[__name__], "Again", anew)
     assert type(build(cfg, trust="tests").gan.loss) is anew
+
+
+@pytest.mark.parametrize(
+    ("size", "shape"), [("96x80", (3, 80, 96)), ("96×80", (3, 80, 96)), ([80, 96], (3, 80, 96)), (80, (3, 80, 80))]
+)
+def test_a_size_is_a_side_or_height_and_width_or_what_image_programs_write(size, shape):
+    assert choose("dataset", {"name": "fake", "_target_": "ganexp.data.Fake", "image_size": size}).make().shape == shape
+
+
+@pytest.mark.parametrize("size", ["96x0", "96x", "x", "big", "4097x1"])
+def test_what_is_no_size_is_refused(size):
+    with pytest.raises(UserError, match=r"^dataset\.image_size"):
+        choose("dataset", {"name": "fake", "_target_": "ganexp.data.Fake", "image_size": size})

@@ -100,9 +100,9 @@ def test_a_name_need_not_be_text(tmp_path, caplog):
     [
         (
             (80, 96),
-            "3 of 3 images looked at are cut to the proportions of 64×64, most of them from 80×96",
+            "3 of 3 images looked at are cut to the proportions of 64×64, most of them from 96×80 pixels",
         ),
-        ((300, 400), "[3,4] times a number"),
+        ((300, 400), "4:3"),
         ((128, 128), None),
         ((65, 64), None),
     ],
