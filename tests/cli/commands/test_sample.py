@@ -161,7 +161,9 @@ def test_a_generator_to_play_with_is_trained_once_and_sampled_at_once(tmp_path, 
     monkeypatch.setenv("GANEXP_CACHE", str(tmp_path / "cache"))
     monkeypatch.setitem(READY, "digits", (*READY["digits"], "iterations=2", "checkpoint_every=2"))
     path = call("sample", "digits")
-    assert "trained first, once" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert "trained first, once" in told
+    assert "2/2  D " in told  # there is no terminal, and so no bar
     (kept,) = (one for one in (tmp_path / "cache" / "generators").iterdir() if one.is_dir())
     assert (kept / "model.safetensors").stat().st_size < 1e6
     with Image.open(path) as picture:

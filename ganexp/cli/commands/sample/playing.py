@@ -1,6 +1,7 @@
 """Trains the generators to play with, and finds them again."""
 
 import hashlib
+import logging
 import shutil
 import sys
 from pathlib import Path
@@ -14,6 +15,7 @@ from ganexp.config.loading import load, load_discriminator
 from ganexp.data import default_folder
 from ganexp.documents import UNFINISHED, refuse_unwritable
 from ganexp.facts import UserError
+from ganexp.logging import progress
 from ganexp.sampling import save
 
 ROOM = 2**25
@@ -51,12 +53,17 @@ def _train(name: str, place: Path) -> None:
     print(f"A small generator of {name} is trained first, once: one to three minutes. It is kept in {place}.", file=sys.stderr)
     apart = place.with_suffix(UNFINISHED)  # always the same, so that a killed process leaves no second one
     _remove(apart)
+    lines = logging.StreamHandler()  # on a terminal, a bar shows the progress instead
+    progress.log.addHandler(lines)
+    progress.log.setLevel(logging.INFO)
     try:
         build(compose(*READY[name]), apart / "run").fit()
         saved = save(load(apart / "run"), apart / "saved", discriminator=load_discriminator(apart / "run"))
         _remove(place)
         saved.rename(place)
     finally:
+        progress.log.removeHandler(lines)
+        progress.log.setLevel(logging.NOTSET)
         _remove(apart)
 
 
