@@ -59,6 +59,7 @@ def test_watching_needs_torch_alone_and_imports_nothing_of_runs(alone: dict[str,
 def test_what_else_a_command_needs_is_one_sentence(alone: dict[str, str], tmp_path: Path):
     (tmp_path / "loop.py").write_text("")
     for words, said in {
+        ("train",): "Error: This needs hydra, which is not installed: pip install ganexp without --no-deps brings it.",
         ("watch", "none.py"): "Error: none.py is no file: name a Python script that trains.",
         (
             "watch",

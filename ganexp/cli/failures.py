@@ -22,6 +22,21 @@ log = logging.getLogger(__name__)
 
 OF_PLACES = (errno.ENAMETOOLONG, errno.ELOOP, errno.ENOTDIR, errno.EACCES, errno.EPERM, errno.EROFS, errno.EIO)
 """Errors of a place that a user has named, or of the disk that it is on: wherever they are raised, they are no bug."""
+OF_TRAINING = (
+    "torchvision",
+    "hydra",
+    "omegaconf",
+    "wandb",
+    "tqdm",
+    "sklearn",
+    "scipy",
+    "pydantic",
+    "numpy",
+    "PIL",
+    "filelock",
+    "psutil",
+)
+"""Packages that training needs and that `pip install --no-deps` leaves out."""
 SPEAKING_S = 5
 """How long a process waits for the one that reports why all end."""
 OUT_OF_MEMORY = "Out of memory ({0}): lower batch_size, dataset.image_size or the width of a network."
@@ -48,6 +63,8 @@ def meaning(error: Exception, folder: Path | None = None) -> str | None:
     """
     if isinstance(error, UserError):
         return sentence(error)
+    if isinstance(error, ModuleNotFoundError) and error.name in OF_TRAINING:
+        return f"This needs {error.name}, which is not installed: pip install ganexp without --no-deps brings it."
     if type(error).__module__.partition(".")[0] in ("hydra", "omegaconf"):  # a value that cannot be interpolated, for example
         from ganexp.cli.hydra_errors import sentence as of_hydra
 
