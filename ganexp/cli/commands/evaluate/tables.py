@@ -122,6 +122,14 @@ def terminal(order: Order, width: int) -> str:
     size = max((len(text.removeprefix("eval/")) for text in [*keys, *cells]), default=0) + 2
     at_once = max(1, (width - first) // size)
     lines: list[str] = []
+    if len(shown) == 1:  # nothing stands beside it: a line for each figure, and the whole name
+        longest = max(len(key.removeprefix("eval/")) for key in keys)
+        lines = [
+            printable(shown[0].name),
+            *(f"  {key.removeprefix('eval/'):<{longest}}  {figure(shown[0], key)}" for key in keys),
+            "",
+        ]
+        keys = []
     for part in [keys[i : i + at_once] for i in range(0, len(keys), at_once)]:
         lines.append(" " * first + "".join(key.removeprefix("eval/").rjust(size) for key in part))
         for name, entry in zip(names, shown, strict=True):
