@@ -1,7 +1,7 @@
 """Evaluation after training: a checkpoint against the data of its run, or a folder of images against any data."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -110,7 +110,13 @@ def data_to_evaluate(config: Config, processes: Processes | None = None, dataset
 
 
 def evaluate_checkpoint(
-    data: RunData, path: Path, config: Config, state: Mapping[str, Any], *, trust: Trust = ()
+    data: RunData,
+    path: Path,
+    config: Config,
+    state: Mapping[str, Any],
+    *,
+    trust: Trust = (),
+    shown: Callable[[Iterable[Batch]], Iterable[Batch]] = iter,
 ) -> EvaluationResult:
     """Evaluate the generator in a checkpoint of a run on its data, with the latents that its run is evaluated on.
 
@@ -120,6 +126,7 @@ def evaluate_checkpoint(
         config: Its run's configuration, of which `data` have been loaded, but for what concerns networks.
         state: What the checkpoint holds, as `config_of` has read it.
         trust: As for `config_of`.
+        shown: Shows how many batches have been taken, as in `Evaluation.figures`.
 
     Raises:
         UserError: The checkpoint cannot be loaded, or a measure has no value.
@@ -140,7 +147,7 @@ def evaluate_checkpoint(
         return network, prior, samples
 
     network, prior, samples = evaluation.processes.together(loaded)
-    result = _result(data, config, evaluation.figures(network, prior), samples, state["run"]["iteration"])
+    result = _result(data, config, evaluation.figures(network, prior, shown), samples, state["run"]["iteration"])
     if data.preview and len(data.dataset.shape) == 3:
         result.translations = _translations(data, config, network, prior)
     return result

@@ -3,7 +3,7 @@
 import logging
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Literal
 
@@ -79,15 +79,22 @@ class Evaluation(Callback):
             log.warning("No evaluation at iteration %d: %s.", run.iteration, reason)
             return {}
 
-    def figures(self, generator: nn.Module, prior: Prior) -> dict[str, float]:
+    def figures(
+        self, generator: nn.Module, prior: Prior, shown: Callable[[Iterable[Batch]], Iterable[Batch]] = iter
+    ) -> dict[str, float]:
         """Return the figures of a generator, by key, and none in a process that does not write.
+
+        Args:
+            generator: The generator.
+            prior: What it is given, in batches.
+            shown: Shows how many of these have been taken.
 
         Raises:
             UserError: A measure has no value.
         """
         with unchanged(prior, generator):
             generator = standing(generator, prior, self.standing)
-            latents = prior.in_batches(self.samples, BATCH)
+            latents = shown(prior.in_batches(self.samples, BATCH))
             batches = self.processes.each(lambda z: self.evaluator.extract(self._measured(generator, z)), latents)
             if self.processes.is_main:
                 return self.evaluator.compare([tensor.to(prior.device) for tensor in features] for features in batches)

@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from tqdm import tqdm
 
 from ganexp.cli.commands.evaluate import ASKED, OF_PAIRS, asked_of, checkpoints_of, of_folders, output_of, tables
 from ganexp.cli.commands.evaluate.page import NearestImages, page
@@ -92,7 +93,8 @@ def _of_runs(options: argparse.Namespace, processes: Processes) -> list[Entry]:
             if shared not in loaded:
                 loaded[shared] = processes.together(partial(data_to_evaluate, config, processes))
             entry.data = loaded[shared]
-            entry.result = evaluate_checkpoint(entry.data, path, config, state, trust=options.trust)
+            shown = partial(tqdm, desc=name, unit="batch", delay=2, mininterval=2, disable=not processes.is_main)
+            entry.result = evaluate_checkpoint(entry.data, path, config, state, trust=options.trust, shown=shown)
         except (UserError, FailedElsewhere) as error:
             entry.problem = _as_options(error)
         entries.append(entry)
