@@ -26,7 +26,7 @@ def counted_by_owners(
         operations: Returns the number of operations until now.
     """
     counts = Counter[Owners]()
-    leads_to = _owners_below((tensor.grad_fn for tensor in outputs), owner)
+    leads_to = owners_below((tensor.grad_fn for tensor in outputs), owner)
     began = 0
 
     def before(*_: Any) -> None:
@@ -51,7 +51,7 @@ def counted_by_owners(
             handle.remove()
 
 
-def _owners_below(roots: Iterable[Any], owner: Callable[[Tensor], int | None]) -> dict[Any, Owners]:
+def owners_below(roots: Iterable[Any], owner: Callable[[Tensor], int | None]) -> dict[Any, Owners]:
     """Return the owners of the leaves below each node of a graph."""
     below: dict[Any, Owners] = {}
     todo = [(root, False) for root in roots if root is not None]

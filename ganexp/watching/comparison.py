@@ -110,9 +110,7 @@ def _why_not_comparable(recorder: Recorder, trace: Trace, updates: Sequence[Upda
     if {*rule.wrappers} - {"topk"}:
         return f"{' and '.join(rule.wrappers)} would have to be run, too"
     for update in updates:
-        if rule.name != "one_stage" and any(
-            trace.passes[n].player.role != "D" for g in update.gradients for n in g.of if n in trace.passes
-        ):
+        if rule.name != "one_stage" and any(trace.passes[n].player.role != "D" for g in update.gradients for n in g.of):
             return f"{update.role}'s loss has terms besides D's scores"
         if len(update.fake) != 1 or (update.role == "D" and len(update.real) != 1) or len(update.generations) != 1:
             return "an update sees several batches"
@@ -123,12 +121,10 @@ def _why_not_comparable(recorder: Recorder, trace: Trace, updates: Sequence[Upda
 
 def _clipped_late(trace: Trace, events: Sequence[Event], updates: Sequence[Update]) -> str:
     """Return that D's weights are clipped after G's update rather than after D's own; empty if they are not."""
-    clipped = [trace.position[event] for event in events if isinstance(event, Write) and "clamp" in event.operation]
+    clipped = [event.position for event in events if isinstance(event, Write) and "clamp" in event.operation]
     for network_pass in (passed for update in updates if update.role == "G" for passed in update.fake):
-        moved = [
-            trace.position[d.step] for d in updates if d.role == "D" and trace.position[d.step] < trace.position[network_pass]
-        ]
-        if clipped and moved and not any(moved[-1] < place < trace.position[network_pass] for place in clipped):
+        moved = [d.step.position for d in updates if d.role == "D" and d.step.position < network_pass.position]
+        if clipped and moved and not any(moved[-1] < place < network_pass.position for place in clipped):
             return "D's weights are clipped only after G has learnt from them"
     return ""
 

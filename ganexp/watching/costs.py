@@ -59,23 +59,17 @@ def typical(trace: Trace, turns: Sequence[Sequence[Event]]) -> list[int]:
 
 def own_events(trace: Trace, turn: Sequence[Event]) -> list[Event]:
     """Return an iteration without passes that no gradient reads and that keep no graph: pictures and validation."""
-    read = _read(trace)
-    return [event for event in turn if not isinstance(event, NetworkPass) or event.graph or event.number in read]
+    read = {*_read(trace)}
+    return [event for event in turn if not isinstance(event, NetworkPass) or event.graph or event in read]
 
 
 def _costs(event: Event) -> bool:
     return isinstance(event, NetworkPass | Gradient | OptimizerStep)
 
 
-def _read(trace: Trace) -> set[int]:
+def _read(trace: Trace) -> list[NetworkPass]:
     """Return the passes that some gradient reads: those in its loss, and those whose outputs they are given."""
-    todo, read = [n for gradient in trace.gradients.values() for n in gradient.of], set[int]()
-    while todo:
-        number = todo.pop()
-        if number in trace.passes and number not in read:
-            read.add(number)
-            todo += trace.passes[number].of
-    return read
+    return trace.sources(n for gradient in trace.gradients.values() for n in gradient.of)
 
 
 def why_not_alike(trace: Trace, turn: Sequence[Event]) -> str:
@@ -87,7 +81,7 @@ def why_not_alike(trace: Trace, turn: Sequence[Event]) -> str:
         return "a further optimiser makes steps"
     for update in trace.updates(turn):
         scored = {network_pass.number for network_pass in update.real + update.fake}
-        if any(n in trace.passes and n not in scored for gradient in update.gradients for n in gradient.of):
+        if any(n not in scored for gradient in update.gradients for n in gradient.of):
             return f"{update.role}'s loss has terms besides D's scores"
         if len(update.fake) != 1 or len(update.real) != (update.role == "D"):
             return f"{update.role}'s loss does not compare one batch with another"
@@ -122,7 +116,9 @@ def costs(trace: Trace, turn: Sequence[Event], names: Mapping[int, str]) -> list
         turn: The events of the iteration, without pictures and validation.
         names: The loop's names of its networks, by their `id`.
     """
-    read = {(trace.passes[n].network, trace.passes[n].place) for n in _read(trace)}  # a pool returns fakes, if not each time
+    read = {
+        (network_pass.network, network_pass.place) for network_pass in _read(trace)
+    }  # a pool returns fakes, if not each time
     rows: list[PassCost] = []
     known: dict[int, NetworkPass] = {}
     kept = 0

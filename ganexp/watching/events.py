@@ -40,10 +40,12 @@ class Event:
     Args:
         place: The line of the user's file, as `file:line`.
         activations: The most bytes that autograd kept for backward passes since the event before, without weights.
+        position: The number of events before it.
     """
 
     place: str
     activations: int = field(default=0, kw_only=True)
+    position: int = field(default=0, kw_only=True)
 
 
 @dataclass(eq=False)
@@ -72,7 +74,6 @@ class NetworkPass(Event):
         moved: Whether its inputs were moved along a gradient.
         arguments: Copies of its arguments, for the comparison with a strategy.
         before: The modes of the network and the random state before it, for the same comparison.
-        seeds: Gradients with respect to its outputs, each with the number of the backward pass that computed it.
         scores: For each output that got a gradient: the number of the backward pass, the number of the output, the output if it
             is one score per sample or place, and the gradient.
         is_loss: Whether its inputs were fakes and as many other samples, and its outputs single numbers.
@@ -101,7 +102,6 @@ class NetworkPass(Event):
     moved: bool = False
     arguments: Any = None
     before: Any = None
-    seeds: list[tuple[int, Tensor]] = field(default_factory=list)
     scores: list[tuple[int, int, Tensor | None, Tensor]] = field(default_factory=list)
     is_loss: bool = False
     outputs: set[int] = field(default_factory=set)
@@ -116,6 +116,11 @@ class NetworkPass(Event):
     ms: float = 0.0
     operations: int = 0
 
+    @property
+    def seeds(self) -> list[tuple[int, Tensor]]:
+        """Gradients with respect to its outputs, each with the number of the backward pass that computed it."""
+        return [(number, seed) for number, _, _, seed in self.scores]
+
 
 @dataclass(eq=False)
 class Gradient(Event):
@@ -128,7 +133,7 @@ class Gradient(Event):
         seeded: Numbers of the gradients that it started from, as in a backward pass in two halves.
         wrote: The players whose parameters got a gradient.
         best: Numbers of the passes by whose scores samples were chosen, as in top-k.
-        dead: Numbers of the terms without a gradient in the loss.
+        dead: The positions of the terms without a gradient in the loss.
         kept: Whether the graph was kept.
         second: Whether the gradient can be differentiated again.
         functional: Whether it was returned rather than accumulated in `.grad`.
@@ -204,9 +209,8 @@ class Wait(Event):
 
 @dataclass(eq=False)
 class DeadTerm(Event):
-    """A term without a gradient was added to a loss: `number` in the whole loop, from these passes."""
+    """A term without a gradient, from these passes, was added to a loss."""
 
-    number: int
     of: frozenset[int]
 
 

@@ -85,9 +85,9 @@ def _failed(trace: Trace) -> Iterator[Fault]:
             remedy = "give D fake.detach() (strategy detach), or generate again (strategy reuse_z)"
             yield Fault("freed", gradient.place, effect, f"{remedy}, or keep the graph by retain_graph=True in the earlier one")
         elif "inplace" in gradient.failed or "in-place" in gradient.failed:
-            scored = [trace.passes[n] for n in gradient.of if n in trace.passes]
-            positions = [trace.position[trace.passes[n]] for p in scored for n in (p.number, *p.of) if n in trace.passes]
-            since = [s for s in trace.steps if positions and min(positions) < trace.position[s] < trace.position[gradient]]
+            scored = [trace.passes[n] for n in gradient.of]
+            positions = [trace.passes[n].position for p in scored for n in (p.number, *p.of)]
+            since = [s for s in trace.steps if positions and min(positions) < s.position < gradient.position]
             cause = f", at {since[-1].place} by a step of {since[-1].player.role}'s optimiser" if since else ""
             effect = f"this backward pass needs weights that have been changed since its forward pass{cause}"
             remedy = "score the fakes again after the step (strategy detach), or move the other player first (g_first)"
@@ -97,7 +97,7 @@ def _failed(trace: Trace) -> Iterator[Fault]:
 
 
 def _no_graph(trace: Trace, gradient: Gradient) -> Fault:
-    before = [p for p in trace.passes.values() if trace.position[p] < trace.position[gradient]]
+    before = [p for p in trace.passes.values() if p.position < gradient.position]
     last = [p for p in before if p.number in gradient.of] or before
     if last and last[-1].player.role == "D" and last[-1].frozen:
         return _frozen(last[-1])
@@ -186,12 +186,12 @@ def _without_gradient(trace: Trace, updates: Sequence[Update]) -> Iterator[Fault
         if not update.step.empty and (not update.step.zero or update.step.place in moving):
             continue  # a hinge that is met by a whole batch has a gradient of 0, and the loss reaches the parameters
         role = update.role
-        before = [g for g in trace.gradients.values() if trace.position[g] < trace.position[update.step]]
+        before = [g for g in trace.gradients.values() if g.position < update.step.position]
         if before and any(before[-1].number in other.step.along for other in updates if other.role != role):
             before = []  # it belongs to the other player's step
-        scored = [trace.passes[n] for n in (before[-1].of if before else ()) if n in trace.passes]
+        scored = [trace.passes[n] for n in (before[-1].of if before else ())]
         fakes = [p for p in scored if p.player.role == "D" and trace.is_fake(p)]
-        generations = [trace.passes[n] for p in fakes for n in p.of if n in trace.passes and trace.passes[n].player.role == "G"]
+        generations = [trace.passes[n] for p in fakes for n in p.of if trace.passes[n].player.role == "G"]
         effect = f"{role} makes a step without any gradient"
         remedy = f"see that a loss reaches {role}'s parameters, and that zero_grad(), backward() and step() come in this order"
         if any(u.step.along and u.step.place != update.step.place for u in updates if u.step.player is update.step.player):
@@ -221,14 +221,14 @@ def _used_again(trace: Trace, updates: Sequence[Update]) -> Iterator[Fault]:
 
 
 def _dead_terms(trace: Trace, updates: Sequence[Update]) -> Iterator[Fault]:
-    terms = {event.number: event for event in trace.events if isinstance(event, DeadTerm)}
     for update in (update for update in updates if update.role == "G"):
-        steps = [s for s in trace.steps if s.player is update.step.player and trace.position[s] < trace.position[update.step]]
-        began = trace.position[steps[-1]] if steps else 0
-        for term in (terms[n] for gradient in update.gradients for n in gradient.dead):
+        steps = [s for s in trace.steps if s.player is update.step.player and s.position < update.step.position]
+        began = steps[-1].position if steps else 0
+        for term in (trace.events[n] for gradient in update.gradients for n in gradient.dead):
+            assert isinstance(term, DeadTerm)
             of = [trace.passes[n] for n in term.of]
             own = [p for p in of if p.player is update.step.player or (p.attached and trace.is_fake(p))]
-            if any(trace.position[p] > began for p in own):  # a mean of earlier values is a constant on purpose
+            if any(p.position > began for p in own):  # a mean of earlier values is a constant on purpose
                 effect = "a term of G's loss has no gradient, as it was computed under no_grad or from detached samples"
                 yield Fault("dead_term", term.place, effect, "compute it from G's output, outside no_grad and without detach()")
         ends_in_d = {n for other in updates if other.role == "D" for n in other.step.along}
@@ -243,7 +243,7 @@ def _put_back(trace: Trace) -> Iterator[Fault]:
     """Find players that go on from weights of before with momenta of later; a look ahead uses its gradients after it."""
     for step in trace.steps:
         back = step.put_back
-        if back and step.along and all(trace.position[trace.gradients[n]] > trace.position[back] for n in step.along):
+        if back and step.along and all(trace.gradients[n].position > back.position for n in step.along):
             role = step.player.role
             effect = f"{role}'s weights are put back to earlier ones here, and the momenta of {role}'s optimiser are not"
             remedy = f"put optimizer_{role}.state_dict() back with them, from a deep copy of the same time"
@@ -281,7 +281,7 @@ def _modes(trace: Trace, updates: Sequence[Update]) -> Iterator[Fault]:
     for step in trace.steps:
         if step.player.role != "D" or not (step.empty or step.zero):
             continue
-        before = [p for p in trace.passes.values() if p.player is step.player and trace.position[p] < trace.position[step]]
+        before = [p for p in trace.passes.values() if p.player is step.player and p.position < step.position]
         if before and before[-1].frozen:
             yield _frozen(before[-1])
 
@@ -317,7 +317,7 @@ def _penalties(trace: Trace) -> Iterator[Fault]:
     used = {n for gradient in trace.gradients.values() for n in gradient.through}
     for gradient in trace.gradients.values():
         constant = gradient.functional and not gradient.second and gradient.number in used and not trace.by_weights(gradient)
-        if constant and any(trace.passes[n].player.role == "D" for n in gradient.of if n in trace.passes):
+        if constant and any(trace.passes[n].player.role == "D" for n in gradient.of):
             effect = "the gradient penalty has no effect, as torch.autograd.grad keeps no graph without create_graph=True"
             yield Fault("detached_penalty", gradient.place, effect, "add create_graph=True to torch.autograd.grad")
 
@@ -380,13 +380,7 @@ def _numbers(update: Update) -> set[int]:
 
 def _through(trace: Trace, network_pass: NetworkPass) -> frozenset[nn.Module]:
     """Return the networks that the inputs of a pass come through."""
-    sources, todo = dict[int, nn.Module](), [*network_pass.of]
-    while todo:
-        source = trace.passes.get(todo.pop())
-        if source is not None and source.number not in sources:
-            sources[source.number] = source.network
-            todo += source.of
-    return frozenset(sources.values())
+    return frozenset(source.network for source in trace.sources(network_pass.of))
 
 
 @dataclass(frozen=True)
@@ -477,7 +471,7 @@ def _logits(trace: Trace) -> Iterator[Fault]:
 def _ranges(trace: Trace, updates: Sequence[Update]) -> Iterator[Fault]:
     real = [p for update in updates if update.role == "D" for p in update.real]
     fake = [p for update in updates for p in update.fake]
-    ends = {trace.passes[n].ends for p in fake for n in p.of if n in trace.passes and trace.passes[n].player.role == "G"}
+    ends = {trace.passes[n].ends for p in fake for n in p.of if trace.passes[n].player.role == "G"}
     if not real or len(ends) != 1:
         return
     low, high, lowest = min(p.low for p in real), max(p.high for p in real), min(p.low for p in fake)
@@ -499,8 +493,8 @@ def _never_moves(trace: Trace) -> Iterator[Fault]:
             continue
         role = player.role
         formed = [g for g in trace.gradients.values() if number in g.wrote and g.number not in used and not g.functional]
-        first, last = (trace.position[formed[end]] if formed else 0 for end in (0, -1))
-        if any(first < trace.position[step] < last for step in trace.steps):
+        first, last = (formed[end].position if formed else 0 for end in (0, -1))
+        if any(first < step.position < last for step in trace.steps):
             effect = f"{role} does not move: its loss is formed here, and its optimiser makes no step in what was watched"
             yield Fault("never_moves", formed[0].place, effect, f"call optimizer_{role}.step() after this backward pass")
         elif not formed and any(p.seeds for p in passes) and len(trace.steps) >= LONG:
@@ -536,7 +530,7 @@ def _ownership(trace: Trace) -> Iterator[Fault]:
     if not {"D", "G"} <= {player.role for player in stepped}:
         for a, b in combinations(stepped, 2):
             alike = {*map(id, a.parameters())} == {*map(id, b.parameters())}
-            in_turn = all(trace.position[stepped[x]] < trace.position[last[y]] for x, y in ((a, b), (b, a)))
+            in_turn = all(stepped[x].position < last[y].position for x, y in ((a, b), (b, a)))
             if alike and in_turn:
                 effect = "two optimisers move the same parameters, and none moves another network's"
                 yield Fault("in_both", stepped[b].place, effect, "give each optimiser the parameters of its own networks")

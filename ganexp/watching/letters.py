@@ -68,8 +68,7 @@ def legend(trace: Trace, events: Sequence[Event], names: Mapping[int, str]) -> d
 def _pass(trace: Trace, network_pass: NetworkPass, known: set[int]) -> list[str]:
     role, index = network_pass.player.role, _index(trace, network_pass)
     if role == "G":
-        fed = any(n in trace.passes for n in network_pass.of)
-        new = not fed and network_pass.latents not in known
+        new = not network_pass.of and network_pass.latents not in known
         known.add(network_pass.latents)
         return ["z"] * new + [f"G{index}"]
     if role != "D":

@@ -2,6 +2,7 @@
 
 import os
 import sys
+from traceback import walk_stack
 from types import FrameType
 
 import torch
@@ -31,15 +32,14 @@ def place() -> str:
 
 def user_code() -> tuple[FrameType | None, str]:
     """Return the frame of that line, and the line."""
-    frame, user, line = sys._getframe(1), None, ""
-    while frame is not None:
+    user, line = None, ""
+    for frame, number in walk_stack(sys._getframe(1)):
         file = frame.f_code.co_filename
         own = not any(folder in file for folder in INSTALLED)
         if not file.startswith(NOT_USER_CODE) and (own or not line):
-            user, line = frame, f"{named(file)}:{frame.f_lineno}"
+            user, line = frame, f"{named(file)}:{number}"
             if own:
                 break
-        frame = frame.f_back  # type: ignore[assignment]
     return user, line or "?"
 
 

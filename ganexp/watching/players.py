@@ -2,12 +2,12 @@
 
 import gc
 from collections.abc import Iterable
-from typing import Any
 
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from ganexp.instruments.counting import key
+from ganexp.watching.backward import owners_below
 from ganexp.watching.events import Player
 
 
@@ -101,18 +101,8 @@ class Players(dict[int, Player]):
 
     def reached(self, inputs: Iterable[Tensor]) -> set[int]:
         """Return the players whose parameters a backward pass through tensors reaches."""
-        todo: list[Any] = [tensor.grad_fn for tensor in inputs if tensor.grad_fn is not None]
-        known, reached_owners = set[Any](), set[int]()
-        while todo:
-            node = todo.pop()
-            if node is None or node in known:
-                continue
-            known.add(node)
-            owner = self.owner(node.variable) if hasattr(node, "variable") else None
-            if owner is not None:
-                reached_owners.add(owner)
-            todo += [function for function, _ in node.next_functions]
-        return reached_owners
+        below = owners_below((tensor.grad_fn for tensor in inputs), self.owner)
+        return {owner for owners in below.values() for owner in owners if owner is not None}
 
 
 def averages(network: nn.Module) -> bool:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from itertools import takewhile
+from traceback import walk_stack
 from typing import Any, Self, TypeGuard
 
 import torch
@@ -102,6 +103,7 @@ class Recorder:
 
     def _record(self, event: Event) -> None:
         event.activations, self.activations.peak = self.activations.peak, self.activations.now
+        event.position = len(self.events)
         self.events.append(event)
 
     def start(self) -> Self:
@@ -139,16 +141,15 @@ class Recorder:
 
     @contextmanager
     def _unhooked(self, disabled: Callable[[str], AbstractContextManager[None]], message: str) -> Iterator[None]:
-        if self._in_another_thread():
-            with disabled(message):
-                yield
-            return
-        leave_hooks(self.activations)
+        own = not self._in_another_thread()
+        if own:
+            leave_hooks(self.activations)
         try:
             with disabled(message):
                 yield
         finally:
-            self.activations.__enter__()
+            if own:
+                self.activations.__enter__()
 
     def _in_another_thread(self) -> bool:
         return threading.get_ident() != self._thread
@@ -285,9 +286,7 @@ class Recorder:
     def _seed(self, network_pass: NetworkPass, number: int, score: Tensor | None, seed: Tensor) -> None:
         if self._gradient is not None:
             with self.flow.paused():
-                seed = seed.detach().clone()
-                network_pass.seeds.append((self._gradient.number, seed))
-                network_pass.scores.append((self._gradient.number, number, score, seed))
+                network_pass.scores.append((self._gradient.number, number, score, seed.detach().clone()))
 
     def _watch_input_gradient(self, network_pass: NetworkPass, inputs: list[Tensor]) -> None:
         """Record the gradient of D's first input in the backward pass, to compare it with that of G's output."""
@@ -516,8 +515,8 @@ class Recorder:
             self.not_repeatable = CHANGED
 
     def dead_term(self, of: frozenset[int]) -> int:
-        """Record that a term without a gradient, from these passes, is added to a loss, and return its number."""
-        self._record(DeadTerm(place(), len(self.events), of))
+        """Record that a term without a gradient, from these passes, is added to a loss, and return its position."""
+        self._record(DeadTerm(place(), of))
         return len(self.events) - 1
 
     def takes_logits(self, passes: set[int]) -> None:
@@ -534,12 +533,9 @@ class Recorder:
     def waited(self) -> None:
         """Record that the host waits, except in torch's gradient scaling and data loader."""
         if self._in_step is None and self._gradient is None:
-            frame = sys._getframe(1)
-            while frame is not None:
-                if any(file in frame.f_code.co_filename for file in SILENT):
-                    return
-                frame = frame.f_back  # type: ignore[assignment]
-            self._record(Wait(place()))
+            files = [frame.f_code.co_filename for frame, _ in walk_stack(sys._getframe(1))]
+            if not any(silent in file for file in files for silent in SILENT):
+                self._record(Wait(place()))
 
 
 def _has_modes(module: nn.Module) -> bool:

@@ -41,11 +41,11 @@ class KeptTurns:
     def of(cls, recorder: Recorder, trace: Trace, turns: Sequence[Sequence[Event]]) -> "KeptTurns | None":
         """Return these turns, which follow each other; None if not all of their states were kept."""
         updates = [trace.updates(turn) for turn in turns]
-        steps = [trace.position[step] for step in trace.steps]
-        learnt = [trace.position[p] for update in updates[0] for p in update.generations + update.real + update.fake]
-        begins = trace.position[updates[0][0].step]
+        steps = [step.position for step in trace.steps]
+        learnt = [p.position for update in updates[0] for p in update.generations + update.real + update.fake]
+        begins = updates[0][0].step.position
         states = [recorder.snapshots.before(max((s for s in steps if s < begins), default=-1), min([*learnt, begins]))]
-        for last in (max(trace.position[update.step] for update in turn) for turn in updates):
+        for last in (max(update.step.position for update in turn) for turn in updates):
             following = min((step for step in steps if step > last), default=len(trace.events))
             states.append(recorder.snapshots.before(last, following))
         start, *ends = states
@@ -188,7 +188,7 @@ def why_not_replayable(trace: Trace, turns: KeptTurns | None) -> str:
     owned = {id(p) for step in main for p in step.player.parameters()}
     for step in trace.steps:
         shares = step not in main and not owned.isdisjoint(map(id, step.player.parameters()))
-        if shares and trace.position[step] > trace.position[main[0]]:
+        if shares and step.position > main[0].position:
             return f"a third optimiser moves the same weights, at {step.place}"
     if turns is None:
         return "its state before these iterations was not kept"

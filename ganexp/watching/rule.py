@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from ganexp.strategies import Strategy
 from ganexp.watching.events import AverageWrite, Event, Gradient, OptimizerStep, Write
@@ -55,7 +56,7 @@ def rule(trace: Trace, events: Sequence[Event], known: Mapping[str, Strategy]) -
     by_role = {role: [update for update in updates if update.role == role] for role in "DG"}
     if not by_role["D"] or not by_role["G"]:
         return Rule(None, why=f"only {'G' if by_role['G'] else 'D'} moves" if updates else "no optimiser makes a step")
-    n, m = (max(_counts(by_role[role])) for role in "DG")
+    n, m = (len(_of_one_player(by_role[role])) for role in "DG")
     if any(passed.is_loss for update in updates for passed in update.real + update.fake):
         return Rule(None, n, m, why="a module of D's returns a loss, and what D scores inside it is not seen")
     blind = next((update for update in updates if not update.fake), None)
@@ -64,21 +65,18 @@ def rule(trace: Trace, events: Sequence[Event], known: Mapping[str, Strategy]) -
     by_hand = _by_hand(trace, events, updates, known, n, m)
     if by_hand is not None:
         return by_hand
-    d_first = updates[0].role == "D"
-    first, second = ("D", "G") if d_first else ("G", "D")
-    place = next(i for i, update in enumerate(updates) if update.role == second)
-    before = [update for update in updates[:place] if update.role == first]
-    pair = {first: before[-1], second: updates[place]}
-    pair_rule = _of_pair(trace, pair["D"], pair["G"], d_first=d_first)
+    before, after = next((a, b) for a, b in pairwise(updates) if a.role != b.role)
+    d, g = (before, after) if before.role == "D" else (after, before)
+    pair_rule = _of_pair(trace, d, g, d_first=before is d)
     wrappers = _wrappers(trace, events, updates)
     for role in "DG":
-        drawn = [frozenset(update.latents) for update in _merged(by_role[role])]
+        drawn = [frozenset(update.latents) for update in _of_one_player(by_role[role])]
         if pair_rule.name and len({*drawn}) < len(drawn):
             return Rule(
                 None, n, m, wrappers, pair_rule.name, f"further steps of {role} see the latents of an earlier one again"
             )
     named = Rule(pair_rule.name, n, m, wrappers, pair_rule.nearest, pair_rule.why, left_out=_left_out(trace, events))
-    if named.name in ("resample", "g_first_resample") and _has_own_reals(pair["D"], pair["G"]):
+    if named.name in ("resample", "g_first_resample") and _has_own_reals(d, g):
         named.settings = ("new_reals=true",)
     return named
 
@@ -102,22 +100,21 @@ def _unseen(update: Update) -> str:
 
 def _has_own_reals(d: Update, g: Update) -> bool:
     """Return whether G's loss compares with real samples that D's has not."""
-    of_d, of_g = ({network_pass.first for network_pass in update.real} for update in (d, g))
-    return bool(of_g - of_d)
+    return not {network_pass.first for network_pass in g.real} <= {network_pass.first for network_pass in d.real}
 
 
 def _left_out(trace: Trace, events: Sequence[Event]) -> tuple[str, ...]:
     """Return what a loop does beside the updates that a strategy's name tells."""
     updates, beside = trace.updates(events), dict[str, None]()
     for update in updates:
-        others = [trace.passes[n].player.role for g in update.gradients for n in g.of if n in trace.passes]
+        others = [trace.passes[n].player.role for g in update.gradients for n in g.of]
         lazily = update.regularises and any(other.role == update.role and other.fake for other in updates)
         if lazily or update.penalties:
             beside[f"{update.role}'s penalty on gradients (penalty=[…]), at {update.gradients[-1].place}"] = None
         elif update.role == "G" and {*others} - {"D"}:
             beside[f"further terms of G's loss (term=[…]), at {update.gradients[-1].place}"] = None
         for scored in update.fake if update.role == "D" else ():
-            sources = [trace.passes[n] for n in scored.of & trace.passes.keys()]
+            sources = [trace.passes[n] for n in scored.of]
             if any(scored.first in made.outputs and scored.given not in made.made for made in sources):
                 pool = "a pool of old fakes (wrapper=[replay]), if there is one, which does not show before it is full"
                 beside[f"{pool}: D is given copies of the fakes, at {scored.place}"] = None
@@ -185,25 +182,17 @@ def no_game(trace: Trace) -> str:
     return ""
 
 
-def _counts(updates: Sequence[Update]) -> list[int]:
-    players = [update.step.player for update in updates]
-    return [players.count(player) for player in players]
-
-
-def _merged(updates: Sequence[Update]) -> list[Update]:
+def _of_one_player(updates: Sequence[Update]) -> list[Update]:
     """Return the updates of the optimiser with the most steps among those of a role, the first if several have as many."""
-    most = max(_counts(updates))
-    lead = next(update.step.player for update in updates if _counts(updates)[updates.index(update)] == most)
+    ((lead, _),) = Counter(update.step.player for update in updates).most_common(1)
     return [update for update in updates if update.step.player is lead]
 
 
 def _of_pair(trace: Trace, d: Update, g: Update, *, d_first: bool) -> Rule:
     """Name the rule by two successive updates of D and G: on which fakes, and at which weights, each gradient is taken."""
     same_pass, same_fake = bool({*d.generations} & {*g.generations}), bool(d.fakes & g.fakes)
-    together = max(trace.position[gradient] for gradient in d.gradients + g.gradients) < min(
-        trace.position[d.step], trace.position[g.step]
-    )
-    if together or (d_first and not _moved(trace, "D", d, g)):
+    together = max(gradient.position for gradient in d.gradients + g.gradients) < min(d.step.position, g.step.position)
+    if together or (d_first and not _d_has_moved(trace, d, g)):
         if not same_fake:
             return Rule(
                 None, nearest="joint", why="D and G see different fakes, and both gradients are taken at the old weights"
@@ -218,14 +207,14 @@ def _of_pair(trace: Trace, d: Update, g: Update, *, d_first: bool) -> Rule:
         return Rule("g_first")
     if d.latents & g.latents:
         return Rule("g_first_reuse_z")
-    if any(trace.position[generation] < trace.position[g.step] for generation in d.generations):
+    if any(generation.position < g.step.position for generation in d.generations):
         return Rule(None, nearest="g_first", why="D sees other fakes than G, made before G moved")
     return Rule("g_first_resample")
 
 
-def _moved(trace: Trace, role: str, d: Update, g: Update) -> bool:
+def _d_has_moved(trace: Trace, d: Update, g: Update) -> bool:
     """Return whether D has moved between the scores of D's update and those of G's update."""
-    own = [n for n, player in trace.players.items() if player.role == role]
+    own = [n for n, player in trace.players.items() if player.role == "D"]
     return any(max(b.steps.get(n, 0) for b in g.fake) > max(a.steps.get(n, 0) for a in d.fake + d.real) for n in own)
 
 
@@ -260,16 +249,13 @@ def _slow(trace: Trace, events: Sequence[Event], updates: Sequence[Update]) -> b
 
 def _written(trace: Trace, events: Sequence[Event], updates: Sequence[Update]) -> tuple[set[str], set[str]]:
     """Return whose weights are written before the last step of an iteration, and whose after it; clipping does not count."""
-    begun = min((trace.position[network_pass] for network_pass in trace.passes.values()), default=0)  # then networks exist
-    end = trace.position[updates[-1].step]
+    begun = min((network_pass.position for network_pass in trace.passes.values()), default=0)  # then networks exist
+    end = updates[-1].step.position
     writes = [
-        event
-        for event in events
-        if isinstance(event, Write) and "clamp" not in event.operation and trace.position[event] > begun
+        event for event in events if isinstance(event, Write) and "clamp" not in event.operation and event.position > begun
     ]
     inside, after = (
-        {write.player.role for write in writes if (trace.position[write] < end) is early} & {"D", "G"}
-        for early in (True, False)
+        {write.player.role for write in writes if (write.position < end) is early} & {"D", "G"} for early in (True, False)
     )
     return inside, after
 
@@ -283,12 +269,10 @@ def _by_hand(
     if any(isinstance(event, Gradient) and event.second and event.by_weights for event in events):
         return Rule(None, n, m, why="it differentiates gradients by the weights", candidates=differentiate)
     inside, after = _written(trace, events, updates)
-    back = [event for event in events if isinstance(event, Write) and restores(trace, events, event)]
+    back = [event for event in events if isinstance(event, Write) and restores(events, event)]
     if {write.player.role for write in back} >= {"D", "G"}:
-        restored = min(trace.position[write] for write in back)
-        ahead, rest = (
-            [update for update in updates if (trace.position[update.step] < restored) is early] for early in (True, False)
-        )
+        restored = min(write.position for write in back)
+        ahead, rest = ([update for update in updates if (update.step.position < restored) is early] for early in (True, False))
         if {update.role for update in ahead} == {update.role for update in rest} == {"D", "G"} and len(updates) == 4:
             begun = {*events}
             past = not any(g in begun for update in ahead for g in update.gradients)

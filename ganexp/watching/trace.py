@@ -1,6 +1,6 @@
 """The trace of a loop: its events, the roles of its players, its iterations, and the passes that each update learns from."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -55,11 +55,10 @@ class Update:
 
 
 class Trace:
-    """The events of a loop by number, with the roles of its players. `position` is each event's index."""
+    """The events of a loop by number, with the roles of its players."""
 
     def __init__(self, events: Sequence[Event], players: dict[int, Player]) -> None:
         self.events = events
-        self.position = {event: number for number, event in enumerate(events)}
         self.players = players
         self.passes = {event.number: event for event in events if isinstance(event, NetworkPass)}
         self.gradients = {event.number: event for event in events if isinstance(event, Gradient)}
@@ -76,9 +75,7 @@ class Trace:
             id(network_pass.player): network_pass.player for network_pass in self.passes.values()
         }
         unnamed = [player for player in moving.values() if not player.role]
-        sources_of = {
-            network_pass: [self.passes[n] for n in network_pass.of if n in self.passes] for network_pass in self.passes.values()
-        }
+        sources_of = {network_pass: [self.passes[n] for n in network_pass.of] for network_pass in self.passes.values()}
         feeds = {
             (source.player, network_pass.player)
             for network_pass, sources in sources_of.items()
@@ -111,11 +108,11 @@ class Trace:
 
     def own(self, step: OptimizerStep) -> frozenset[int]:
         """Return the gradients of a step that no other player and no earlier step of its own used, or all if there are none."""
-        place = self.position[step]
+        place = step.position
         others = [
             other
             for other in self.steps
-            if other.player.role != step.player.role or (other.player is step.player and self.position[other] < place)
+            if other.player.role != step.player.role or (other.player is step.player and other.position < place)
         ]
         return step.along.difference(*(step.along for step in others)) or step.along
 
@@ -135,8 +132,8 @@ class Trace:
         by_weights = [gradient for gradient in gradients.values() if self.by_weights(gradient)]
         direct = frozenset[int]().union(*(gradient.of for gradient in by_weights))
         further = frozenset[int]().union(*(gradient.of for gradient in gradients.values())) - direct
-        scored = [self.passes[n] for n in sorted(direct) if n in self.passes and self.passes[n].player.role == "D"]
-        penalties = [self.passes[n] for n in sorted(further) if n in self.passes]
+        scored = [self.passes[n] for n in sorted(direct) if self.passes[n].player.role == "D"]
+        penalties = [self.passes[n] for n in sorted(further)]
         reached = [d_pass for d_pass in scored if any(number in gradients for number, _ in d_pass.seeds)]
         fake = [d_pass for d_pass in reached or scored if self.is_fake(d_pass) and d_pass.graph]  # others are only a target
         generations = {n for d_pass in fake for n in self.fakes(d_pass)}
@@ -158,7 +155,7 @@ class Trace:
         numbers = [gradient.number for gradient in update.gradients]
         for d_pass in update.fake:
             at_d = next((by.flatten(1) for n, by in d_pass.by_input if n in numbers), None)
-            for source in (self.passes[n] for n in d_pass.of if n in self.passes):
+            for source in (self.passes[n] for n in d_pass.of):
                 at_g = next((seed.flatten(1) for n, seed in source.seeds if n == numbers[-1]), None)
                 if at_d is not None and at_g is not None and at_d.shape == at_g.shape:
                     return (at_g * at_d).sum(1) / at_d.square().sum(1)
@@ -176,20 +173,28 @@ class Trace:
         """Return the passes of G that a pass's inputs come from: where G is a chain of networks, those of its first."""
         generations, todo, known = set(), [*network_pass.of], set()
         while todo:
-            number = todo.pop()
-            source = self.passes.get(number)
-            if source is None or number in known:
+            source = self.passes[todo.pop()]
+            if source.number in known:
                 continue
-            known.add(number)
+            known.add(source.number)
             if source.player.role == "D":  # the first of D's networks, where D has several
                 todo += source.of
-            if source.player.role != "G":
-                continue
-            before = [n for n in source.of if n in self.passes and self.passes[n].player.role == "G"]
-            todo += before
-            if not before:
-                generations.add(number)
+            elif source.player.role == "G":
+                before = [n for n in source.of if self.passes[n].player.role == "G"]
+                todo += before
+                if not before:
+                    generations.add(source.number)
         return generations
+
+    def sources(self, numbers: Iterable[int]) -> list[NetworkPass]:
+        """Return these passes and all those that their inputs come from."""
+        todo, sources = [*numbers], dict[int, NetworkPass]()
+        while todo:
+            source = self.passes[todo.pop()]
+            if source.number not in sources:
+                sources[source.number] = source
+                todo += source.of
+        return [*sources.values()]
 
     def only_penalty(self, network_pass: NetworkPass) -> bool:
         """Return whether only a penalty reads a pass."""
@@ -204,7 +209,7 @@ class Trace:
     def alone(self) -> list[OptimizerStep]:
         """The steps before the first turn, of a player that begins before the other."""
         first = self._bounds[0][0] if self._bounds else 0
-        return [step for step in self._main if self.position[step] < first]
+        return [step for step in self._main if step.position < first]
 
     @property
     def _main(self) -> list[OptimizerStep]:
@@ -229,9 +234,9 @@ class Trace:
             turns[0] = _last_alike(turns[0], turns[1])
         bounds: list[tuple[int, int]] = []
         first = self._main.index(turns[0][0]) if turns else 0
-        begun = self._with_writes(self.position[self._main[first - 1]] + 1) if first else 0
+        begun = self._with_writes(self._main[first - 1].position + 1) if first else 0
         for steps in turns:
-            end = self._with_writes(self.position[self._with_others(steps[-1])] + 1)
+            end = self._with_writes(self._with_others(steps[-1]).position + 1)
             if bounds and self._undoes(begun, end):
                 bounds[-1] = bounds[-1][0], end
             else:
@@ -245,7 +250,7 @@ class Trace:
         Weights that are written more than once in an iteration were moved ahead by hand within it.
         """
         events = self.events[begun:end]
-        back = [event.player.role for event in events if isinstance(event, Write) and restores(self, events, event)]
+        back = [event.player.role for event in events if isinstance(event, Write) and restores(events, event)]
         return sorted(back) == ["D", "G"]
 
     def _with_others(self, last: OptimizerStep) -> OptimizerStep:
@@ -283,8 +288,8 @@ def _last_alike(steps: list[OptimizerStep], following: list[OptimizerStep]) -> l
     return steps[-length:] if _roles(steps[-length:]) == _roles(following) else steps
 
 
-def restores(trace: Trace, events: Sequence[Event], write: Write) -> bool:
+def restores(events: Sequence[Event], write: Write) -> bool:
     """Return whether a write puts weights back to copies, after a gradient was taken at other weights in the iteration."""
-    before = (isinstance(event, Gradient) and trace.position[event] < trace.position[write] for event in events)
-    after = (isinstance(event, OptimizerStep) and trace.position[event] > trace.position[write] for event in events)
+    before = (isinstance(event, Gradient) and event.position < write.position for event in events)
+    after = (isinstance(event, OptimizerStep) and event.position > write.position for event in events)
     return "copy" in write.operation and any(before) and any(after)

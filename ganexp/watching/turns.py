@@ -1,6 +1,7 @@
 """Where a turn of a loop begins: where its code runs again, and a player moves again after another one."""
 
 import sys
+from traceback import walk_stack
 from types import CodeType
 from typing import Any
 
@@ -10,11 +11,7 @@ Stack = tuple[tuple[CodeType, int], ...]
 
 def stack() -> Stack:
     """Return where the program stands."""
-    frame, frames = sys._getframe(1), []
-    while frame is not None:
-        frames.append((frame.f_code, frame.f_lasti))
-        frame = frame.f_back  # type: ignore[assignment]
-    return tuple(reversed(frames))
+    return tuple((frame.f_code, frame.f_lasti) for frame, _ in walk_stack(sys._getframe(1)))[::-1]
 
 
 def runs_again(before: Stack, now: Stack) -> bool:
