@@ -2,9 +2,11 @@
 
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
-from typing import TypeVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
+from typing import Any, TypeVar
+
+import torch
 
 from ganexp.strategies import Strategy
 from ganexp.watching.alternatives import AlternativeCost, alternative_costs
@@ -13,7 +15,7 @@ from ganexp.watching.comparison import compare_updates
 from ganexp.watching.events import Event
 from ganexp.watching.isolation import NotRun, isolated
 from ganexp.watching.recorder import Recorder
-from ganexp.watching.replay_gan import KeptTurns
+from ganexp.watching.replay_gan import KeptTurns, why_not_replayable
 from ganexp.watching.rule import Rule
 from ganexp.watching.trace import Trace
 
@@ -58,21 +60,37 @@ class Again:
 
     def costs(self) -> tuple[list[AlternativeCost], str]:
         """Return the costs of other strategies, or why there are none."""
-        return self._apart(partial(alternative_costs, self.recorder, self.trace, self.turn, self.rule, self.until), [])
+        return self._apart(alternative_costs, [], [[self.turn]], self.rule, self.until)
 
     def difference(self, rule: Rule, strategy: Strategy) -> tuple[float | None, str]:
         """Return how far a strategy's weights lie from the loop's after a turn, or why that is not known."""
-        difference, why = self._apart(partial(compare_updates, self.recorder, self.trace, self.turn, rule, strategy), None)
+        difference, why = self._apart(compare_updates, None, [[self.turn]], rule, strategy)
         return difference, f"not checked: {why}" if why else ""
 
     def matches(self, rule: Rule, known: Mapping[str, Strategy]) -> tuple[dict[str, float], str]:
         """Return which of a rule's candidates make the loop's updates, and how far their weights lie from its own."""
-        return self._apart(
-            partial(matching_strategies, self.recorder, self.trace, self.iterations, rule, known, self.until), {}
-        )
+        following = (self.iterations[number : number + 2] for number in range(max(1, len(self.iterations) - 1)))
+        return self._apart(matching_strategies, {}, following, rule, known, self.until)
 
-    def _apart(self, work: Callable[[], tuple[Result, str]], otherwise: Result) -> tuple[Result, str]:
+    def _apart(
+        self,
+        function: Callable[..., tuple[Result, str]],
+        otherwise: Result,
+        choices: Iterable[Sequence[Sequence[Event]]],
+        *args: Any,
+    ) -> tuple[Result, str]:
+        """Return what a function returns of the first of these turns whose states were kept, or `otherwise` and why not."""
+
+        def work() -> tuple[Result, str]:
+            kept = (KeptTurns.of(self.recorder, self.trace, turns) for turns in choices)
+            turns = next((turns for turns in kept if turns is not None), None)
+            why = why_not_replayable(self.trace, turns)
+            if why or turns is None:
+                return otherwise, why
+            with torch.compiler.set_stance("force_eager") if self.recorder.compiled else nullcontext():
+                return function(turns, *args)
+
         try:
-            return isolated(work, self.until, here=self.here, eager=self.recorder.compiled)
+            return isolated(work, self.until, here=self.here)
         except NotRun as why:
             return otherwise, str(why)

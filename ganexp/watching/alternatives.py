@@ -1,7 +1,5 @@
 """Counts the operations and activations of ganexp's strategies on copies of a loop's networks, to compare with the loop's."""
 
-import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import cycle
@@ -11,12 +9,9 @@ import torch
 from ganexp.instruments.counting import LiveActivations, operations, weights_of
 from ganexp.losses import Minimax
 from ganexp.strategies import by_name
-from ganexp.watching.events import Event
 from ganexp.watching.isolation import refuse_late
-from ganexp.watching.recorder import Recorder
-from ganexp.watching.replay_gan import KeptTurns, replay_gan, why_not_replayable
+from ganexp.watching.replay_gan import KeptTurns, replay_gan
 from ganexp.watching.rule import Rule
-from ganexp.watching.trace import Trace
 
 ALTERNATIVES = ("detach", "joint", "one_stage")
 
@@ -36,24 +31,18 @@ class AlternativeCost:
     activations: int
 
 
-def alternative_costs(
-    recorder: Recorder, trace: Trace, events: Sequence[Event], rule: Rule, until: float = math.inf
-) -> tuple[list[AlternativeCost], str]:
+def alternative_costs(turns: KeptTurns, rule: Rule, until: float) -> tuple[list[AlternativeCost], str]:
     """Return the costs of strategies with as many updates as a turn of the loop, and why others have none.
 
     No strategy is begun after the time `until`, of `time.monotonic`.
     """
-    turns = KeptTurns.of(recorder, trace, [events])
-    why = why_not_replayable(trace, turns)
-    if why or turns is None:
-        return [], why
     alternatives, refusals, repeats = [], [], 3 * (rule.d_steps + rule.g_steps)
-    for name, strategy in ((name, by_name()[name]) for name in ALTERNATIVES):
+    for name in ALTERNATIVES:
         try:
             refuse_late(until)
             with torch.enable_grad():
-                gan, reals = replay_gan(trace, turns, Minimax(), plain=True, repeats=repeats)
-                iteration = partial(strategy, gan, cycle(reals), d_steps=rule.d_steps, g_steps=rule.g_steps)
+                gan, reals = replay_gan(turns, Minimax(), plain=True, repeats=repeats)
+                iteration = partial(by_name()[name], gan, cycle(reals), d_steps=rule.d_steps, g_steps=rule.g_steps)
                 iteration()  # the first iteration may include checks that later ones skip
                 count = operations(iteration)  # counting keeps some activations longer, so these are counted by themselves
                 with LiveActivations(weights_of(gan.generator, gan.discriminator)) as kept:

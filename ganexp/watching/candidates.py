@@ -5,8 +5,7 @@ among ganexp's losses by its gradient with respect to D's scores.
 """
 
 import copy
-import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 import torch
 
@@ -14,12 +13,9 @@ import ganexp.losses
 from ganexp.losses import Loss
 from ganexp.strategies import Strategy
 from ganexp.watching.comparison import weight_difference
-from ganexp.watching.events import Event
 from ganexp.watching.isolation import refuse_late
-from ganexp.watching.recorder import Recorder
-from ganexp.watching.replay_gan import KeptTurns, replay_gan, why_not_replayable
+from ganexp.watching.replay_gan import KeptTurns, replay_gan
 from ganexp.watching.rule import Rule
-from ganexp.watching.trace import Trace
 
 _every: list[type[Loss]] = [getattr(ganexp.losses, name) for name in ganexp.losses.__all__ if name != "Loss"]
 LOSSES = [loss for loss in _every if "logit" in loss.accepts and not loss.reads]
@@ -30,27 +26,17 @@ EQUAL = {torch.float64: 1e-8, torch.float32: 1e-3}
 
 
 def matching_strategies(
-    recorder: Recorder,
-    trace: Trace,
-    iterations: Sequence[Sequence[Event]],
-    rule: Rule,
-    known: Mapping[str, Strategy],
-    until: float = math.inf,
+    turns: KeptTurns, rule: Rule, known: Mapping[str, Strategy], until: float
 ) -> tuple[dict[str, float], str]:
-    """Return the strategies that make the updates of a loop's first two iterations, or the reason why there are none.
+    """Return the strategies that make the updates of a loop in two iterations, or the reason why there are none.
 
     Each is returned with the difference of the weights relative to the largest update. Several are returned if they differ from
     the loop by rounding alone. No strategy is begun after the time `until`, of `time.monotonic`.
     """
-    following = [iterations[number : number + 2] for number in range(max(1, len(iterations) - 1))]
-    kept = (KeptTurns.of(recorder, trace, turns) for turns in following)
-    turns = next((turns for turns in kept if turns is not None), None)
-    why = why_not_replayable(trace, turns) or recorder.not_repeatable
-    if why or turns is None:
+    why = turns.not_repeatable or turns.why_random
+    if why:
         return {}, why
-    if any(p.drew for update in turns.all_updates for p in update.generations + update.real + update.fake):
-        return {}, "a network draws random numbers, as dropout does"
-    dtype = next(p.dtype for player in recorder.players.values() for p in player.parameters())
+    dtype = next(p.dtype for player in turns.trace.players.values() for p in player.parameters())
     equal = EQUAL.get(dtype, EQUAL[torch.float32])
     try:
         losses = [*_losses(turns)]
@@ -62,7 +48,7 @@ def matching_strategies(
     for loss in losses:
         for name in ("joint", *rule.candidates):
             refuse_late(until)
-            difference = _difference(trace, turns, loss, known[name], rule, equal)
+            difference = _difference(turns, loss, known[name], rule, equal)
             if difference is not None and difference <= equal:
                 differences[name] = min(difference, differences.get(name, difference))
     if not differences:
@@ -85,12 +71,12 @@ def _losses(turns: KeptTurns) -> Iterator[Loss]:
                 yield kind()
 
 
-def _difference(trace: Trace, turns: KeptTurns, loss: Loss, strategy: Strategy, rule: Rule, equal: float) -> float | None:
+def _difference(turns: KeptTurns, loss: Loss, strategy: Strategy, rule: Rule, equal: float) -> float | None:
     """Run a strategy, and return the largest difference from the loop's weights after any iteration; None if it fails."""
     strategy = copy.deepcopy(strategy)  # some have a state
     worst = 0.0
     try:
-        gan, reals = replay_gan(trace, turns, loss)
+        gan, reals = replay_gan(turns, loss)
         remaining = iter(reals)
         for number in range(len(turns.updates)):
             with torch.enable_grad():

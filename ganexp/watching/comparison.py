@@ -13,11 +13,10 @@ from torch import Tensor, nn
 
 from ganexp.losses import Loss
 from ganexp.strategies import Strategy
-from ganexp.watching.events import Event, NetworkPass, Write
-from ganexp.watching.recorder import Recorder
-from ganexp.watching.replay_gan import KeptTurns, replay_gan, why_not_replayable
+from ganexp.watching.events import NetworkPass, Write
+from ganexp.watching.replay_gan import KeptTurns, replay_gan
 from ganexp.watching.rule import Rule
-from ganexp.watching.trace import Trace, Update
+from ganexp.watching.trace import Update
 
 CLOSE = {torch.float64: 1e-6, torch.float32: 1e-2}
 """The largest relative difference of updates that rounding explains, by the dtype of the weights."""
@@ -44,30 +43,22 @@ class LinearLoss(Loss):
         return (seeds * fake).sum()
 
 
-def compare_updates(
-    recorder: Recorder, trace: Trace, events: Sequence[Event], rule: Rule, strategy: Strategy
-) -> tuple[float | None, str]:
+def compare_updates(turns: KeptTurns, rule: Rule, strategy: Strategy) -> tuple[float | None, str]:
     """Return the difference of a loop's weights from a strategy's, relative to the largest update, or why there is none."""
-    turns = KeptTurns.of(recorder, trace, [events])
-    updates = trace.updates(events)
-    why = (
-        why_not_replayable(trace, turns)
-        or _why_not_comparable(recorder, trace, updates, rule)
-        or _clipped_late(trace, events, updates)
-    )
-    if why or turns is None:
+    clippings = [event for event in turns.events if isinstance(event, Write) and "clamp" in event.operation]
+    why = _why_not_comparable(turns, rule) or _clipped_late(turns, clippings)
+    if why:
         return None, why
-    d, g = ([update for update in updates if update.role == role] for role in "DG")
-    clamp = next((event.bounds for event in events if isinstance(event, Write) and "clamp" in event.operation), ())
+    d, g = ([update for update in turns.all_updates if update.role == role] for role in "DG")
     try:
         loss = LinearLoss(
             [(_seed(update.real[0], update), _seed(update.fake[0], update)) for update in d],
             [_seed(update.fake[-1], update) for update in g],
         )
         if rule.name == "one_stage":
-            ratios = [trace.ratio(update) for update in g]
+            ratios = [turns.trace.ratio(update) for update in g]
             loss.g_seeds = [seed if by is None else by * seed for by, seed in zip(ratios, loss.g_seeds, strict=True)]
-        gan, reals = replay_gan(trace, turns, loss, clamp=clamp)
+        gan, reals = replay_gan(turns, loss, clamp=clippings[0].bounds if clippings else ())
         with torch.enable_grad():
             strategy(gan, iter(reals), d_steps=rule.d_steps, g_steps=rule.g_steps)
     except Exception as error:  # anything may be in a foreign network
@@ -103,14 +94,15 @@ def _seed(network_pass: NetworkPass, update: Update) -> Tensor:
     return torch.stack(seeds).sum(0)
 
 
-def _why_not_comparable(recorder: Recorder, trace: Trace, updates: Sequence[Update], rule: Rule) -> str:
+def _why_not_comparable(turns: KeptTurns, rule: Rule) -> str:
     """Return why the weights would differ from a strategy's even though the loop follows it; empty if they would not."""
-    if recorder.not_repeatable:
-        return recorder.not_repeatable
+    if turns.not_repeatable:
+        return turns.not_repeatable
     if {*rule.wrappers} - {"topk"}:
         return f"{' and '.join(rule.wrappers)} would have to be run, too"
-    for update in updates:
-        if rule.name != "one_stage" and any(trace.passes[n].player.role != "D" for g in update.gradients for n in g.of):
+    passes = turns.trace.passes
+    for update in turns.all_updates:
+        if rule.name != "one_stage" and any(passes[n].player.role != "D" for g in update.gradients for n in g.of):
             return f"{update.role}'s loss has terms besides D's scores"
         if len(update.fake) != 1 or (update.role == "D" and len(update.real) != 1) or len(update.generations) != 1:
             return "an update sees several batches"
@@ -119,20 +111,20 @@ def _why_not_comparable(recorder: Recorder, trace: Trace, updates: Sequence[Upda
     return ""
 
 
-def _clipped_late(trace: Trace, events: Sequence[Event], updates: Sequence[Update]) -> str:
+def _clipped_late(turns: KeptTurns, clippings: Sequence[Write]) -> str:
     """Return that D's weights are clipped after G's update rather than after D's own; empty if they are not."""
-    clipped = [event.position for event in events if isinstance(event, Write) and "clamp" in event.operation]
+    updates = turns.all_updates
     for network_pass in (passed for update in updates if update.role == "G" for passed in update.fake):
         moved = [d.step.position for d in updates if d.role == "D" and d.step.position < network_pass.position]
-        if clipped and moved and not any(moved[-1] < place < network_pass.position for place in clipped):
+        if clippings and moved and not any(moved[-1] < write.position < network_pass.position for write in clippings):
             return "D's weights are clipped only after G has learnt from them"
     return ""
 
 
 def _why_it_varies(turns: KeptTurns) -> str:
     """Return why a pass may give other outputs where it is repeated in another order; empty if it gives the same ones."""
-    if any(p.drew for update in turns.all_updates for p in update.generations + update.real + update.fake):
-        return "a network draws random numbers, as dropout does"
+    if turns.why_random:
+        return turns.why_random
     parts = [part for role in "GD" for module in turns.network(role).modules() for part in _attached(module)]
     if any("spectral" in type(part).__name__.lower() for part in parts):
         return "spectral norm changes its power-iteration vectors in every forward pass"

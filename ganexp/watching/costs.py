@@ -51,7 +51,8 @@ def typical(trace: Trace, turns: Sequence[Sequence[Event]]) -> list[int]:
     Pictures in some iterations, lazy penalties and a first iteration with few steps are in the others. Of several kinds with
     as many iterations, the one that comes last is typical: training has settled then.
     """
-    kinds = [tuple((type(event), event.place) for event in own_events(trace, turn) if _costs(event)) for turn in turns]
+    cost = NetworkPass | Gradient | OptimizerStep
+    kinds = [tuple((type(one), one.place) for one in own_events(trace, turn) if isinstance(one, cost)) for turn in turns]
     frequent = Counter(kinds)
     most = max(reversed(kinds), key=frequent.__getitem__, default=())
     return [number for number, kind in enumerate(kinds) if kind == most]
@@ -61,10 +62,6 @@ def own_events(trace: Trace, turn: Sequence[Event]) -> list[Event]:
     """Return an iteration without passes that no gradient reads and that keep no graph: pictures and validation."""
     read = {*_read(trace)}
     return [event for event in turn if not isinstance(event, NetworkPass) or event.graph or event in read]
-
-
-def _costs(event: Event) -> bool:
-    return isinstance(event, NetworkPass | Gradient | OptimizerStep)
 
 
 def _read(trace: Trace) -> list[NetworkPass]:
@@ -126,7 +123,8 @@ def costs(trace: Trace, turn: Sequence[Event], names: Mapping[int, str]) -> list
         kept = max(kept, event.activations)
         wasted, remark = 0, ""
         if isinstance(event, NetworkPass):
-            what, operations = _letter(trace, event), event.operations
+            role, operations = event.player.role, event.operations
+            what = role if role != "D" else "f" if trace.is_fake(event) else "r"
             before = known.setdefault(event.latents, event) if event.player.role == "G" else event
             if (event.network, event.place) not in read:
                 wasted, remark = operations, "no gradient reads this pass; leave it out, or run it under torch.no_grad()"
@@ -142,11 +140,6 @@ def costs(trace: Trace, turn: Sequence[Event], names: Mapping[int, str]) -> list
         rows.append(PassCost(what, event.place, event.ms, operations, kept, wasted, remark))
         kept = 0
     return rows
-
-
-def _letter(trace: Trace, network_pass: NetworkPass) -> str:
-    role = network_pass.player.role
-    return role if role != "D" else "f" if trace.is_fake(network_pass) else "r"
 
 
 def _unused(trace: Trace, gradient: Gradient, names: Mapping[int, str]) -> tuple[int, str]:

@@ -1,6 +1,7 @@
 """Finds the faults of a loop: each has the line of the user's file, its effect on the training, and the remedy."""
 
 import math
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -65,10 +66,12 @@ def not_looked_at(trace: Trace, *, processes: int) -> dict[str, str]:
 
 def faults(trace: Trace) -> list[Fault]:
     """Return the faults of a loop, each once, those of a kind by their first occurrence."""
-    updates = [update for step in trace.steps if (update := trace.update(step)).role in ("G", "D")]
+    updates = trace.updates(trace.events)
     stray = _stray(trace, updates)
-    updates = [update for update in updates if update.step not in stray]
-    all_faults = [*_failed(trace), *(_further_step(step) for step in stray)]
+    further = "makes a further step along gradients of other steps, without a loss of its own"
+    stray_steps = (Fault("stray_step", u.step.place, f"{u.role} {further}", "remove this step") for u in stray)
+    updates = [update for update in updates if update not in stray]
+    all_faults = [*_failed(trace), *stray_steps]
     for of_trace in (_not_finite, _put_back, _penalties, _logits, _ownership, _never_moves):
         all_faults += of_trace(trace)
     for of_updates in (_along_the_other, _without_gradient, _used_again, _dead_terms, _latents, _modes, _mixed, _directions):
@@ -110,27 +113,22 @@ def _frozen(d_pass: NetworkPass) -> Fault:
     return Fault("frozen", d_pass.place, effect, "call D.requires_grad_(True) before D's step")
 
 
-def _stray(trace: Trace, updates: Sequence[Update]) -> list[OptimizerStep]:
-    """Return steps whose gradients are those of other steps, by players that have losses of their own at other steps."""
+def _stray(trace: Trace, updates: Sequence[Update]) -> list[Update]:
+    """Return updates whose gradients are those of other steps, by players that have losses of their own at other steps."""
     fresh = _fresh(trace)
     written = {event.player for event in trace.events if isinstance(event, Write)}  # a look ahead may use gradients twice
-    before: dict[Player, set[int]] = {}
+    before = defaultdict[Player, set[int]](set)
     without_own, with_own = list[Update](), set[Player]()
     for update in updates:
         player = update.step.player
-        earlier = before.setdefault(player, set())
+        earlier = before[player]
         others = {n for other in updates if other.role != update.role for n in fresh[other.step]}
         if fresh[update.step] - earlier - others:
             with_own.add(player)
         elif update.step.along and player not in written and not _reversed(trace, update):
             without_own.append(update)
         earlier |= fresh[update.step]
-    return [update.step for update in without_own if update.step.player in with_own]
-
-
-def _further_step(step: OptimizerStep) -> Fault:
-    effect = f"{step.player.role} makes a further step along gradients of other steps, without a loss of its own"
-    return Fault("stray_step", step.place, effect, "remove this step")
+    return [update for update in without_own if update.step.player in with_own]
 
 
 def _fresh(trace: Trace) -> dict[OptimizerStep, frozenset[int]]:
@@ -515,17 +513,16 @@ def _not_averaged(trace: Trace, updates: Sequence[Update]) -> Iterator[Fault]:
 
 
 def _ownership(trace: Trace) -> Iterator[Fault]:
-    owned = {id(p) for player in trace.players.values() for p in player.parameters()}
+    owners = defaultdict[int, set[str]](set)
+    for player in trace.players.values():
+        for p in player.parameters():
+            owners[id(p)].add(player.role)
     for event in trace.events:
-        if isinstance(event, Unowned) and not owned & {*map(id, event.network.parameters())} and event.stays:
+        if isinstance(event, Unowned) and not owners.keys() & {*map(id, event.network.parameters())} and event.stays:
             name = type(event.network).__name__
             effect = f"this {name} gets gradients from the loss at {event.loss}, and no optimiser has it"
             remedy = "give its parameters to an optimiser, or freeze it by requires_grad_(False) if it should stay as it is"
             yield Fault("no_optimizer", event.place, effect, remedy)
-    owners: dict[int, set[str]] = {}
-    for player in trace.players.values():
-        for p in player.parameters():
-            owners.setdefault(id(p), set()).add(player.role)
     stepped, last = {step.player: step for step in reversed(trace.steps)}, {step.player: step for step in trace.steps}
     if not {"D", "G"} <= {player.role for player in stepped}:
         for a, b in combinations(stepped, 2):

@@ -122,12 +122,11 @@ class Flow(TorchDispatchMode):
                 self.recorder.waited()
         else:
             self._extremes = []
-        if name == "_to_copy" and _leaves_device(args, kwargs):
-            self.recorder.waited()
         if torch.Tag.nondeterministic_seeded in func.tags:
             self.recorder.drew()
         labels = self.labels((args, kwargs))
         if name == "_to_copy" and _leaves_device(args, kwargs):
+            self.recorder.waited()
             labels |= {HOST}
         if name == "cat" and (share := _share_of_fakes(args, kwargs, self.labels)):
             labels |= {("mixed", share)}

@@ -13,7 +13,6 @@ import time
 import warnings
 from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
 from typing import Any, NoReturn, TypeVar
 
 import torch
@@ -44,14 +43,13 @@ def why_not_isolated() -> str:
     return ""
 
 
-def isolated(work: Callable[[], Result], until: float, *, here: bool = False, eager: bool = False) -> Result:
+def isolated(work: Callable[[], Result], until: float, *, here: bool = False) -> Result:
     """Return the result of `work` from a copy of this process, in which it may change what it wants.
 
     Args:
         work: Called without arguments. Its result can be pickled.
         until: The time of `time.monotonic` at which it is stopped.
         here: Call it in this process if that cannot be forked, since nothing follows that it could change.
-        eager: Compile nothing that torch.compile compiles.
 
     Raises:
         NotRun: The process cannot be forked, or the work took too long or ended the copy.
@@ -59,8 +57,6 @@ def isolated(work: Callable[[], Result], until: float, *, here: bool = False, ea
     why = why_not_isolated()
     if why and not here:
         raise NotRun(f"its networks are not run again beside your training, as {why}; `ganexp watch script.py` can")
-    if eager:
-        work = partial(_uncompiled, work)
     if why:
         with torch.random.fork_rng():
             return work()
@@ -86,11 +82,6 @@ def isolated(work: Callable[[], Result], until: float, *, here: bool = False, ea
     if isinstance(result, Exception):
         raise result
     return result
-
-
-def _uncompiled(work: Callable[[], Result]) -> Result:
-    with torch.compiler.set_stance("force_eager"):
-        return work()
 
 
 def _read(reading: int, until: float) -> bytes:

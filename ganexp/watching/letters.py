@@ -28,13 +28,10 @@ def events_with_letters(trace: Trace, events: Sequence[Event], *, gradients: boo
         if isinstance(event, NetworkPass):
             lettered_events += [(event, text) for text in _pass(trace, event, known)]
         elif isinstance(event, OptimizerStep):
-            if isinstance(before, OptimizerStep) and {before.player.role, event.player.role} == {"D", "G"}:
+            last = before.player if isinstance(before, OptimizerStep) else None
+            if last and {last.role, event.player.role} == {"D", "G"}:
                 lettered_events[-1] = event, "DG+"
-            elif (
-                not isinstance(before, OptimizerStep)
-                or before.player.role != event.player.role
-                or before.player is event.player
-            ):
+            elif last is None or last.role != event.player.role or last is event.player:
                 lettered_events.append((event, f"{event.player.role}+"))
         elif isinstance(event, Write):
             lettered_events.append((event, f"w({event.player.role})"))

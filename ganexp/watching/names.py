@@ -16,14 +16,10 @@ DEFAULTS = {"G": ("G", "optimizer_G"), "D": ("D", "optimizer_D")}
 def named_in(frame: FrameType | None) -> dict[str, Any]:
     """Return the networks and optimisers that a frame has names for, its own object's attributes among them."""
     variables = {**frame.f_globals, **frame.f_locals} if frame is not None else {}
-    held = {f"self.{name}": value for name, value in getattr(variables.get("self"), "__dict__", {}).items()}
-    modules = getattr(variables.get("self"), "_modules", {})
-    held |= {f"self.{name}": value for name, value in modules.items()}
-    return {
-        name: value
-        for name, value in (held | variables).items()
-        if issubclass(type(value), nn.Module | Optimizer) and name != "self"
-    }
+    own = variables.pop("self", None)
+    held = {**getattr(own, "__dict__", {}), **getattr(own, "_modules", {})}
+    both = {f"self.{name}": value for name, value in held.items()} | variables
+    return {name: value for name, value in both.items() if issubclass(type(value), nn.Module | Optimizer)}
 
 
 def by_object(named: Mapping[str, Any]) -> dict[int, str]:

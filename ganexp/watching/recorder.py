@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
@@ -89,7 +90,7 @@ class Recorder:
         self._known_without_owner: set[nn.Module] = set()
         self._written: dict[int, Tensor] = {}  # the first values of each parameter's gradient as it was written
         self._starts: dict[Player, dict[Any, Any]] = {}  # the optimiser's state for the weights before each step
-        self._steps: dict[int, int] = {}
+        self._steps = Counter[int]()
         self._running: list[tuple[nn.Module, Any]] = []
         self._drew = False  # in the pass that is running
         self._gradient: Gradient | None = None
@@ -132,7 +133,7 @@ class Recorder:
             self._undo.append(wrap(Optimizer, "__init__", init_and_own))
         warnings.filterwarnings("ignore", message="Using `torch.compile")  # torch warns of the recorder's own global hooks
         silence = warnings.filters[0]
-        self._undo.append(lambda: _remove_filter(silence))
+        self._undo.append(lambda: silence in warnings.filters and warnings.filters.remove(silence))  # type: ignore[attr-defined]
         # torch.func calls it; it fails while hooks are set
         self._undo.append(wrap(torch.autograd.graph, "disable_saved_tensors_hooks", self._unhooked))
         self.flow.__enter__()
@@ -164,7 +165,10 @@ class Recorder:
         try:
             self.snapshots.end()
         finally:
-            self._leave()
+            leave_hooks(self.activations)
+            leave_mode(self.flow)
+            while self._undo:
+                self._undo.pop()()
         if torch.distributed.is_available() and torch.distributed.is_initialized():
             self.processes = torch.distributed.get_world_size()
         if self.processes > 1:
@@ -176,12 +180,6 @@ class Recorder:
         for event in self.events if wrapped and not self.averages_by_hand else ():
             if isinstance(event, NetworkPass) and event.number not in self._averaged:
                 event.alone = "inside" if event.network in wrapped else "unwrapped"
-
-    def _leave(self) -> None:
-        leave_hooks(self.activations)
-        leave_mode(self.flow)
-        while self._undo:
-            self._undo.pop()()
 
     def _before_pass(self, network: nn.Module, args: Any) -> None:
         self.flow.stepping = False
@@ -469,8 +467,7 @@ class Recorder:
         step.ms = 1000 * (time.perf_counter() - self._began)
         step.put_back = self._put_back
         self._record(step)
-        number = id(optimizer)
-        self._steps[number] = self._steps.get(number, 0) + 1
+        self._steps[id(optimizer)] += 1
 
     def written(self, memory: int, operation: str, bounds: tuple[Any, ...]) -> None:
         """Record a write to weights outside a step."""
@@ -550,12 +547,8 @@ def _has_modes(module: nn.Module) -> bool:
 
 
 def _is_compiled(module: nn.Module) -> bool:
-    called = getattr(module, "_compiled_call_impl", None)
-    return (
-        called is not None
-        or hasattr(module, "_orig_mod")
-        or hasattr(getattr(module, "forward", None), "_torchdynamo_orig_callable")
-    )
+    called, forward = getattr(module, "_compiled_call_impl", None), getattr(module, "forward", None)
+    return called is not None or hasattr(module, "_orig_mod") or hasattr(forward, "_torchdynamo_orig_callable")
 
 
 def _in_order(network: nn.Module, args: Any, kwargs: Any) -> tuple[Any, ...]:
@@ -588,8 +581,3 @@ def _entries(gradient: Tensor) -> Tensor:
 
 def _state(p: Tensor) -> tuple[int, int] | None:
     return None if p.grad is None else (id(p.grad), p.grad._version)
-
-
-def _remove_filter(silence: Any) -> None:
-    if silence in warnings.filters:
-        warnings.filters.remove(silence)  # type: ignore[attr-defined]

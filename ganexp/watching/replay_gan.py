@@ -28,11 +28,17 @@ class KeptTurns:
     """Turns of a loop between which its states were kept.
 
     Args:
+        trace: The trace of the loop.
+        not_repeatable: Why a replay of the same batches would differ; empty if it would not.
+        events: The events of all turns.
         updates: The updates of each turn.
         start: The state before the first of them.
         ends: The state after each turn.
     """
 
+    trace: Trace
+    not_repeatable: str
+    events: list[Event]
     updates: list[list[Update]]
     start: State
     ends: list[State]
@@ -51,12 +57,19 @@ class KeptTurns:
         start, *ends = states
         if start is None or any(end is None for end in ends):
             return None
-        return cls(updates, start, [end for end in ends if end is not None])
+        events = [event for turn in turns for event in turn]
+        return cls(trace, recorder.not_repeatable, events, updates, start, [end for end in ends if end is not None])
 
     @property
     def all_updates(self) -> list[Update]:
         """The updates of all turns."""
         return [update for turn in self.updates for update in turn]
+
+    @property
+    def why_random(self) -> str:
+        """Why a pass may give other outputs where it is repeated; empty if no network draws random numbers."""
+        drew = any(p.drew for update in self.all_updates for p in update.generations + update.real + update.fake)
+        return "a network draws random numbers, as dropout does" if drew else ""
 
     def network(self, role: str) -> nn.Module:
         """Return G or D."""
@@ -144,7 +157,7 @@ def _next(passes: list[NetworkPass]) -> Iterator[None]:
 
 
 def replay_gan(
-    trace: Trace, turns: KeptTurns, loss: Loss, *, clamp: tuple[Any, ...] = (), plain: bool = False, repeats: int = 1
+    turns: KeptTurns, loss: Loss, *, clamp: tuple[Any, ...] = (), plain: bool = False, repeats: int = 1
 ) -> tuple[ReplayGAN, list[Batch]]:
     """Return a GAN in the state before some turns of a loop, and the real batches of their updates.
 
@@ -157,7 +170,7 @@ def replay_gan(
         for network_pass in update.real:
             real.setdefault(network_pass.first, []).append(network_pass)
         for network_pass in update.fake:
-            for made in (trace.passes[n] for n in sorted(trace.fakes(network_pass))):
+            for made in (turns.trace.passes[n] for n in sorted(turns.trace.fakes(network_pass))):
                 known = generations.setdefault(made.latents, [])
                 known += [made] * (made not in known)
                 scored.setdefault(made.latents, []).append(network_pass)

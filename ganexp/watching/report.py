@@ -90,11 +90,11 @@ def _traces(report: Mapping[str, Any], verbose: bool) -> list[str]:
 
 def _shortened(letters: str) -> str:
     """Return a trace in which letters that repeat four times or more in a row, such as many steps of D, are written once."""
-    return re.sub(r"(?<!\S)((?:\S+ ){1,8}?)\1{3,}", lambda match: _times(match[1], match[0]), f"{letters} ").rstrip()
 
+    def times(match: re.Match[str]) -> str:
+        return f"({match[1].rstrip()}) × {len(match[0]) // len(match[1])} "
 
-def _times(part: str, all_of_them: str) -> str:
-    return f"({part.rstrip()}) × {len(all_of_them) // len(part)} "
+    return re.sub(r"(?<!\S)((?:\S+ ){1,8}?)\1{3,}", times, f"{letters} ").rstrip()
 
 
 def _rule(report: Mapping[str, Any]) -> list[str]:

@@ -76,7 +76,8 @@ def rule(trace: Trace, events: Sequence[Event], known: Mapping[str, Strategy]) -
                 None, n, m, wrappers, pair_rule.name, f"further steps of {role} see the latents of an earlier one again"
             )
     named = Rule(pair_rule.name, n, m, wrappers, pair_rule.nearest, pair_rule.why, left_out=_left_out(trace, events))
-    if named.name in ("resample", "g_first_resample") and _has_own_reals(d, g):
+    own_reals = not {passed.first for passed in g.real} <= {passed.first for passed in d.real}
+    if named.name in ("resample", "g_first_resample") and own_reals:
         named.settings = ("new_reals=true",)
     return named
 
@@ -96,11 +97,6 @@ def _unseen(update: Update) -> str:
     return (
         f"{step}, but its loss has no fakes that are seen: they may have passed through NumPy, or a call of module.forward(…)"
     )
-
-
-def _has_own_reals(d: Update, g: Update) -> bool:
-    """Return whether G's loss compares with real samples that D's has not."""
-    return not {network_pass.first for network_pass in g.real} <= {network_pass.first for network_pass in d.real}
 
 
 def _left_out(trace: Trace, events: Sequence[Event]) -> tuple[str, ...]:
@@ -172,7 +168,7 @@ def no_game(trace: Trace) -> str:
     players = {step.player.now for step in trace.steps} | {network_pass.player.now for network_pass in trace.passes.values()}
     if len(players) == 1 and players.pop().role not in ("G", "D"):
         return "there is one optimiser, and so no game: G and D need an optimiser each"
-    of_d = [trace.update(step) for step in trace.steps if step.player.role == "D"]
+    of_d = [trace.update[step] for step in trace.steps if step.player.role == "D"]
     batches = [Counter(passed.network for passed in update.real if passed.graph) for update in of_d]
     if of_d and not any(update.fake for update in of_d) and all(max(b.values(), default=0) == 1 for b in batches):
         return (
@@ -220,10 +216,11 @@ def _d_has_moved(trace: Trace, d: Update, g: Update) -> bool:
 
 def _wrappers(trace: Trace, events: Sequence[Event], updates: Sequence[Update]) -> tuple[str, ...]:
     d, g = ([update for update in updates if update.role == role] for role in "DG")
+    here = {*events}
     used = {
         "latent_step": any(generation.moved for update in updates for generation in update.generations),
         "lookahead": _slow(trace, events, updates),
-        "replay": _older(trace, events, d),
+        "replay": any(made not in here for update in d for made in update.generations),  # fakes of earlier iterations
         "topk": any(gradient.best & {d_pass.number for d_pass in update.fake} for update in g for gradient in update.gradients),
     }
     return tuple(name for name, is_used in used.items() if is_used)
@@ -233,12 +230,6 @@ def averages(trace: Trace) -> set[str]:
     """Return the players all of whose weights are averaged into a copy at once."""
     means = (write for write in trace.events if isinstance(write, AverageWrite))
     return {write.player.role for write in means if write.count >= len(write.player.parameters())}
-
-
-def _older(trace: Trace, events: Sequence[Event], updates: Sequence[Update]) -> bool:
-    """Return whether D learns from fakes of earlier iterations."""
-    here = {*events}
-    return any(generation not in here for update in updates for generation in update.generations)
 
 
 def _slow(trace: Trace, events: Sequence[Event], updates: Sequence[Update]) -> bool:

@@ -65,7 +65,8 @@ class State:
         """Copy what a player moves, and the state of its optimiser."""
         self.weights |= {id(p): _Copy(p) for p in player.parameters()}
         if player.optimizer is not None:
-            options = [{name: _copies(value) for name, value in group.items() if name != "params"} for group in _groups(player)]
+            groups = player.optimizer.param_groups
+            options = [{name: _copies(value) for name, value in group.items() if name != "params"} for group in groups]
             state = {p: _copies(values) for p, values in player.optimizer.state.items()}
             self.optimizers[id(player.optimizer)] = options, state
 
@@ -84,10 +85,6 @@ class State:
                 group.update(_again(saved))
             optimizer.state.clear()
             optimizer.state.update({p: _again(values) for p, values in state.items()})
-
-
-def _groups(player: Player) -> list[dict[str, Any]]:
-    return player.optimizer.param_groups if player.optimizer else []
 
 
 class BeforePass:
@@ -120,8 +117,7 @@ class Snapshots:
 
     They are taken before the first pass after a step, and kept where the next step begins a turn, or where a player moves again
     after another one, as in a look ahead. Once some of these rounds have been alike, no more are taken. `turns` counts the
-    turns that are complete; the loop has been seen from `began` to `ended`, of
-    `time.monotonic`.
+    turns that are complete; the loop has been seen from `began` to `ended`, of `time.monotonic`.
     """
 
     def __init__(self, players: Players, events: Sequence[Event]) -> None:

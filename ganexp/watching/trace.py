@@ -63,41 +63,34 @@ class Trace:
         self.passes = {event.number: event for event in events if isinstance(event, NetworkPass)}
         self.gradients = {event.number: event for event in events if isinstance(event, Gradient)}
         self.steps = [event for event in events if isinstance(event, OptimizerStep)]
-        self._updates: dict[OptimizerStep, Update] = {}
         self._give_roles()
+        self.update = {step: self._update(step) for step in self.steps}
 
     def _give_roles(self) -> None:
         """Name the players by the flow between their networks: D reads outputs of G, and no other player reads D's.
 
         An output that goes back to the player that it was computed for does not count: G may read D's features of a fake.
         """
-        moving = {id(step.player): step.player for step in self.steps} | {
-            id(network_pass.player): network_pass.player for network_pass in self.passes.values()
-        }
-        unnamed = [player for player in moving.values() if not player.role]
-        sources_of = {network_pass: [self.passes[n] for n in network_pass.of] for network_pass in self.passes.values()}
-        feeds = {
-            (source.player, network_pass.player)
-            for network_pass, sources in sources_of.items()
-            for source in sources
-            if not any(before.player is network_pass.player for before in sources_of[source])
-        }
-        sources = {a for a, b in feeds if a is not b}
+        moving = [*dict.fromkeys([s.player for s in self.steps] + [p.player for p in self.passes.values()])]
+        unnamed = [player for player in moving if not player.role]
+        of = {network_pass: [self.passes[n] for n in network_pass.of] for network_pass in self.passes.values()}
+        gives, reads = set[Player](), set[Player]()
+        for network_pass, sources in of.items():
+            for source in sources:
+                if network_pass.player not in (source.player, *(before.player for before in of[source])):
+                    gives.add(source.player)
+                    reads.add(network_pass.player)
         for player in unnamed:
-            fed = any(b is player and a is not player for a, b in feeds)
-            if player in sources:
-                player.role = "G"
-            elif fed:
-                player.role = "D"
+            player.role = "G" if player in gives else "D" if player in reads else ""
         together = [player for player in unnamed if player.role == "D" and not self._learns_alone(player)]
-        if any(player.role == "D" and player not in together for player in moving.values()):
+        if any(player.role == "D" and player not in together for player in moving):
             for number, player in enumerate(together, 3):  # moves along G's own loss, beside a D
                 player.role = f"P{number}"
         if len(unnamed) == 2 and sum(bool(player.role) for player in unnamed) == 1:
             missing = {"G", "D"} - {player.role for player in unnamed}
             (other,) = (player for player in unnamed if not player.role)
             other.role = missing.pop()
-        for number, player in enumerate([player for player in moving.values() if not player.role], 3):
+        for number, player in enumerate([player for player in moving if not player.role], 3):
             player.role = f"P{number}"
 
     def _learns_alone(self, player: Player) -> bool:
@@ -116,13 +109,8 @@ class Trace:
         ]
         return step.along.difference(*(step.along for step in others)) or step.along
 
-    def update(self, step: OptimizerStep) -> Update:
-        """Return the update of a step, without the gradients that it should not have moved along."""
-        if step not in self._updates:
-            self._updates[step] = self._update(step)
-        return self._updates[step]
-
     def _update(self, step: OptimizerStep) -> Update:
+        """Return the update of a step, without the gradients that it should not have moved along."""
         todo, gradients = [*self.own(step)], {}
         while todo:
             gradient = self.gradients[todo.pop()]
@@ -148,7 +136,7 @@ class Trace:
 
     def updates(self, events: Sequence[Event]) -> list[Update]:
         """Return the updates of G and of D among some events."""
-        return [self.update(event) for event in events if isinstance(event, OptimizerStep) and event.player.role in ("G", "D")]
+        return [self.update[event] for event in events if isinstance(event, OptimizerStep) and event.player.role in ("G", "D")]
 
     def ratio(self, update: Update) -> Tensor | None:
         """Return the factor of each fake's gradient between D and G, `(B,)`; None if it was not recorded."""
