@@ -6,10 +6,10 @@ other fakes, than the loop does, the weights after it differ.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from ganexp.losses import Loss
 from ganexp.strategies import Strategy
@@ -51,10 +51,8 @@ def compare_updates(turns: KeptTurns, rule: Rule, strategy: Strategy) -> tuple[f
         return None, why
     d, g = ([update for update in turns.all_updates if update.role == role] for role in "DG")
     try:
-        loss = LinearLoss(
-            [(_seed(update.real[0], update), _seed(update.fake[0], update)) for update in d],
-            [_seed(update.fake[-1], update) for update in g],
-        )
+        of_d = [(_seed(update.real[0], update), _seed(update.fake[0], update)) for update in d]
+        loss = LinearLoss(of_d, [_seed(update.fake[-1], update) for update in g])
         if rule.name == "one_stage":
             ratios = [turns.trace.ratio(update) for update in g]
             loss.g_seeds = [seed if by is None else by * seed for by, seed in zip(ratios, loss.g_seeds, strict=True)]
@@ -125,13 +123,8 @@ def _why_it_varies(turns: KeptTurns) -> str:
     """Return why a pass may give other outputs where it is repeated in another order; empty if it gives the same ones."""
     if turns.why_random:
         return turns.why_random
-    parts = [part for role in "GD" for module in turns.network(role).modules() for part in _attached(module)]
+    modules = [module for role in "GD" for module in turns.network(role).modules()]  # some are parametrisations
+    parts = [part for module in modules for part in (module, *module._forward_pre_hooks.values())]
     if any("spectral" in type(part).__name__.lower() for part in parts):
         return "spectral norm changes its power-iteration vectors in every forward pass"
     return ""
-
-
-def _attached(module: nn.Module) -> Iterator[object]:
-    """Yield a module, which may be a parametrisation, and its forward pre-hooks."""
-    yield module
-    yield from module._forward_pre_hooks.values()

@@ -113,9 +113,7 @@ def costs(trace: Trace, turn: Sequence[Event], names: Mapping[int, str]) -> list
         turn: The events of the iteration, without pictures and validation.
         names: The loop's names of its networks, by their `id`.
     """
-    read = {
-        (network_pass.network, network_pass.place) for network_pass in _read(trace)
-    }  # a pool returns fakes, if not each time
+    read = {(one.network, one.place) for one in _read(trace)}  # a pool returns fakes, if not each time
     rows: list[PassCost] = []
     known: dict[int, NetworkPass] = {}
     kept = 0
@@ -150,11 +148,8 @@ def _unused(trace: Trace, gradient: Gradient, names: Mapping[int, str]) -> tuple
         return 0, ""
     if not active:
         return gradient.operations, "no step moves along these gradients; leave this backward pass out"
-    wasted = sum(
-        count
-        for owners, count in gradient.by_owners.items()
-        if owners and not any(owner is None or _used(trace, gradient, owner) for owner in owners)
-    )
+    useless = {n for n in trace.players if not _used(trace, gradient, n)}
+    wasted = sum(count for owners, count in gradient.by_owners.items() if owners and owners <= useless)
     without = " and ".join(_networks(trace, idle, names))
     inputs = ", ".join(f"*{name}.parameters()" for name in _networks(trace, active, names))
     return wasted, f"gradients of {without} that no step uses; backward(inputs=[{inputs}]) leaves them out"
@@ -171,5 +166,4 @@ def _networks(trace: Trace, players: set[int], names: Mapping[int, str]) -> list
 
 def _used(trace: Trace, gradient: Gradient, number: int) -> bool:
     """Return whether any optimiser moved a player's weights along a gradient."""
-    own = {*map(id, trace.players[number].parameters())}
-    return any(gradient.number in step.along and not own.isdisjoint(map(id, step.player.parameters())) for step in trace.steps)
+    return any(gradient.number in step.along and step.player.ids & trace.players[number].ids for step in trace.steps)

@@ -28,6 +28,11 @@ class Player:
         """The player that owns its weights now."""
         return self.successor.now if self.successor else self
 
+    @property
+    def ids(self) -> set[int]:
+        """The `id` of each parameter that the optimiser moves."""
+        return {id(p) for p in self.parameters()}
+
     def parameters(self) -> list[Tensor]:
         """Return the parameters that the optimiser moves."""
         return [p for group in self.optimizer.param_groups for p in group["params"]] if self.optimizer else []

@@ -272,9 +272,8 @@ def _modes(trace: Trace, updates: Sequence[Update]) -> Iterator[Fault]:
             continue
         for d_pass in update.real + update.fake:
             if d_pass.has_modes and not d_pass.training and any(p.training for p in trace.passes.values()):
-                effect = (
-                    "D is in eval() mode in its own step, so that batch norm, dropout or spectral norm differ from training"
-                )
+                differ = "batch norm, dropout or spectral norm differ from training"
+                effect = f"D is in eval() mode in its own step, so that {differ}"
                 yield Fault("eval", d_pass.place, effect, "call D.train() before D's step")
     for step in trace.steps:
         if step.player.role != "D" or not (step.empty or step.zero):
@@ -362,9 +361,8 @@ def _directions(trace: Trace, updates: Sequence[Update]) -> Iterator[Fault]:
                 effect = "G's loss pushes the scores of fakes the same way as D's, so that G helps D"
                 yield Fault("same_way", place, effect, f"flip the sign of G's loss, {remedy}")
             else:
-                effect = (
-                    "an adversarial term of this loss pushes the scores of fakes the same way as D's loss, and others do not"
-                )
+                alike_too = "pushes the scores of fakes the same way as D's loss, and others do not"
+                effect = f"an adversarial term of this loss {alike_too}"
                 yield Fault("wrong_sign", place, effect, f"flip the sign of that term, {remedy}")
     for network in (network for network, all_alike in alike.items() if all(all_alike)):
         first = next(update for update in of_d if any(p.network is network for p in update.fake))
@@ -407,9 +405,8 @@ class _Pull:
         ]
         if not pulls or any(score is None for score, _ in pulls):
             return None
-        scores, seeds = (
-            torch.cat([tensor.flatten().cpu().double() for tensor in column]) for column in zip(*pulls, strict=True)
-        )
+        both = zip(*pulls, strict=True)
+        scores, seeds = (torch.cat([tensor.flatten().cpu().double() for tensor in column]) for column in both)
         scores, seeds = scores[seeds != 0], seeds[seeds != 0]  # a hinge's, where it does not pull
         mean = float(seeds.mean()) if len(seeds) > 1 else 0.0
         if not (mean and abs(mean) >= 0.5 * float(seeds.abs().mean())):  # nor if they are not finite
@@ -526,9 +523,8 @@ def _ownership(trace: Trace) -> Iterator[Fault]:
     stepped, last = {step.player: step for step in reversed(trace.steps)}, {step.player: step for step in trace.steps}
     if not {"D", "G"} <= {player.role for player in stepped}:
         for a, b in combinations(stepped, 2):
-            alike = {*map(id, a.parameters())} == {*map(id, b.parameters())}
             in_turn = all(stepped[x].position < last[y].position for x, y in ((a, b), (b, a)))
-            if alike and in_turn:
+            if a.ids == b.ids and in_turn:
                 effect = "two optimisers move the same parameters, and none moves another network's"
                 yield Fault("in_both", stepped[b].place, effect, "give each optimiser the parameters of its own networks")
     for player in trace.players.values():

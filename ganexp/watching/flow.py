@@ -40,6 +40,11 @@ ONE_BY_ONE = torch.__version__ < "2.14"
 SCALARS = (int, float, torch.dtype, torch.device, type(None))
 
 
+def numbers(labels: Labels, kind: str) -> frozenset[int]:
+    """Return the numbers of labels of one kind."""
+    return frozenset(number for of, number in labels if of == kind)
+
+
 def tensors(tree: Any) -> Iterator[Tensor]:
     """Yield the tensors in arguments or results."""
     if isinstance(tree, Tensor):
@@ -91,7 +96,7 @@ class Flow(TorchDispatchMode):
     def mixed(self, inputs: Iterable[Tensor]) -> int:
         """Return the percentage of fakes in a batch that also has other samples; 0 for a slice of such a batch."""
         whole = [tensor for tensor in inputs if _is_whole(tensor)]
-        return max((share for kind, share in self.labels(whole) if kind == "mixed"), default=0)
+        return max(numbers(self.labels(whole), "mixed"), default=0)
 
     def put(self, outputs: Iterable[Tensor], labels: Labels) -> None:
         """Replace the labels of tensors. The weak reference frees the memory, but keeps its address from being used again."""
@@ -133,11 +138,11 @@ class Flow(TorchDispatchMode):
         if name in SUMS and (of := _without_gradient(args, self.labels)):
             labels |= {("dead", self.recorder.dead_term(of))}
         if name in TAKES_LOGITS:
-            self.recorder.takes_logits({n for kind, n in self.labels(args[0]) if kind == TAKES_LOGITS[name]})
+            self.recorder.takes_logits(numbers(self.labels(args[0]), TAKES_LOGITS[name]))
         if func.namespace == "c10d" and "allreduce" in name:
             self.recorder.averages_by_hand = True
         if name == "topk":
-            labels |= {("best", number) for kind, number in labels if kind == "pass"}
+            labels |= {("best", number) for number in numbers(labels, "pass")}
         output = func(*args, **kwargs)
         if name == "aminmax" or (ONE_BY_ONE and name in ("min", "max") and not args[0].is_floating_point()):
             self._extremes = [key(tensor) for tensor in tensors(output)]
@@ -155,15 +160,12 @@ class Flow(TorchDispatchMode):
     def _mixed(self, name: str, args: Any, output: Any) -> Labels:
         """Return the labels of a sum with weights, and report sums that are written into other memory than weights."""
         writes, each = name.endswith("_"), name.startswith("_foreach_")
-        operands = [
-            argument for argument in (args[1:] if writes else args) if isinstance(argument, list | tuple if each else Tensor)
-        ]
-        owners_of_sum = set()
+        operands = [one for one in (args[1:] if writes else args) if isinstance(one, list | tuple if each else Tensor)]
+        owners_of_sum = set[int]()
         for result, *of in zip(args[0] if writes else output, *operands, strict=True) if each else [(output, *operands)]:
-            sums = {number for kind, number in self.labels(of) if kind == "mean"}
-            owners = (
-                sums if name == "copy_" else sums | {self.weights[key(tensor)] for tensor in of if key(tensor) in self.weights}
-            )
+            sums = numbers(self.labels(of), "mean")
+            own = {self.weights[key(tensor)] for tensor in of if key(tensor) in self.weights}
+            owners = sums if name == "copy_" else sums | own
             if writes and key(result) not in self.weights and all(tensor.shape == result.shape for tensor in of):
                 for owner in owners:
                     self.recorder.averaged(owner)
@@ -172,9 +174,7 @@ class Flow(TorchDispatchMode):
 
     def _write_each(self, args: Any, outputs: Any) -> None:
         """Label each result of an operation on lists by its own operands."""
-        lists = [
-            argument for argument in args if isinstance(argument, list | tuple) and argument and isinstance(argument[0], Tensor)
-        ]
+        lists = [one for one in args if isinstance(one, list | tuple) and one and isinstance(one[0], Tensor)]
         for number, output in enumerate(outputs):
             self.put([output], self.labels([of[number] for of in lists if len(of) == len(lists[0])]))
 
@@ -202,12 +202,8 @@ def _is_on_the_device(tensor: Tensor, labels: Labels) -> bool:
 
 
 def _leaves_device(args: Any, kwargs: Any) -> bool:
-    device = kwargs.get("device")
-    return (
-        device is not None
-        and torch.device(device).type == "cpu"
-        and any(tensor.device.type != "cpu" for tensor in tensors(args))
-    )
+    to_cpu = kwargs.get("device") is not None and torch.device(kwargs["device"]).type == "cpu"
+    return to_cpu and any(tensor.device.type != "cpu" for tensor in tensors(args))
 
 
 def _without_gradient(args: Any, labels: Callable[[Any], Labels]) -> frozenset[int]:
@@ -215,7 +211,7 @@ def _without_gradient(args: Any, labels: Callable[[Any], Labels]) -> frozenset[i
     terms = [argument for argument in args if isinstance(argument, Tensor) and argument.dim() == 0]
     if len(terms) != 2 or not torch.is_grad_enabled() or terms[0].requires_grad == terms[1].requires_grad:
         return frozenset()
-    return frozenset(n for kind, n in labels(terms[terms[0].requires_grad]) if kind == "pass")
+    return numbers(labels(terms[terms[0].requires_grad]), "pass")
 
 
 def _share_of_fakes(args: Any, kwargs: Any, labels: Callable[[Any], Labels]) -> int:
@@ -224,5 +220,5 @@ def _share_of_fakes(args: Any, kwargs: Any, labels: Callable[[Any], Labels]) -> 
     Conditions that are concatenated to samples along another dimension do not count.
     """
     dim = args[1] if len(args) > 1 else kwargs.get("dim", 0)
-    fakes = [len(tensor) for tensor in args[0] if dim == 0 and any(kind == "pass" for kind, _ in labels(tensor))]
+    fakes = [len(tensor) for tensor in args[0] if dim == 0 and numbers(labels(tensor), "pass")]
     return 100 * sum(fakes) // sum(map(len, args[0])) if fakes and len(fakes) < len(args[0]) else 0

@@ -84,19 +84,16 @@ class Players(dict[int, Player]):
                 if any(inner is unwrapped(network) for network in known):
                     return self._given(network, role)
             return None
-        owners = {self.owner(p) for p in network.parameters()} - {None}
-        players = [self[owner] for owner in owners if owner is not None]
+        players = [*{self[owner] for p in network.parameters() if (owner := self.owner(p)) is not None}]
         if len(players) > 1:  # one of them may move the whole network, and others parts of it
             whole = {*map(id, network.parameters())}
-            players = [player for player in players if whole <= {*map(id, player.parameters())}]
+            players = [player for player in players if whole <= player.ids]
         return players[0] if len(players) == 1 else None
 
     def _given(self, network: nn.Module, role: str) -> Player:
         parameters = {id(p) for p in network.parameters()}
         players = [player for player in self.values() if player.role == role]
-        for player in players:
-            if any(id(p) in parameters for p in player.parameters()):
-                return player
+        players = [player for player in players if player.ids & parameters] or players
         return players[0] if players else self.setdefault(-ord(role), Player(None, role))
 
     def reached(self, inputs: Iterable[Tensor]) -> set[int]:

@@ -39,7 +39,7 @@ from ganexp.watching.events import (
     Write,
     sample,
 )
-from ganexp.watching.flow import Flow, tensors
+from ganexp.watching.flow import Flow, numbers, tensors
 from ganexp.watching.names import named_in
 from ganexp.watching.patches import leave_hooks, leave_mode, wrap
 from ganexp.watching.places import place, user_code
@@ -156,6 +156,11 @@ class Recorder:
         return threading.get_ident() != self._thread
 
     @property
+    def _is_inside(self) -> bool:
+        """Whether a pass, a backward pass or a step is running."""
+        return bool(self._running) or self._gradient is not None or self._in_step is not None
+
+    @property
     def is_paused(self) -> bool:
         """Whether the report of another context is made."""
         return Recorder.reporting == self._thread
@@ -217,7 +222,7 @@ class Recorder:
         self.compiled |= any(map(_is_compiled, network.modules()))
         labels = self.flow.labels((args, kwargs))
         with self.flow.paused(), torch.no_grad():
-            of = frozenset(number for kind, number in labels if kind == "pass")
+            of = numbers(labels, "pass")
             inputs = [*tensors((args, kwargs))]
             parameters = [*network.parameters()]
             drawn_inside = self._drew and not any(tensor.is_floating_point() for tensor in inputs)
@@ -239,16 +244,14 @@ class Recorder:
                 any(isinstance(module, _BatchNorm) for module in network.modules()),
                 any(map(_has_modes, network.modules())),
                 dict(self._steps),
-                any(kind == "gradient" for kind, _ in labels),
+                bool(numbers(labels, "gradient")),
                 ms=ms,
                 operations=self.flow.operations - operations,
             )
             if before is not None:
                 network_pass.before = before
                 arguments = _in_order(unwrapped(network), args, kwargs) if kwargs else args
-                network_pass.arguments = tuple(
-                    argument.detach().clone() if isinstance(argument, Tensor) else argument for argument in arguments
-                )
+                network_pass.arguments = tuple(a.detach().clone() if isinstance(a, Tensor) else a for a in arguments)
             network_pass.is_loss = self._is_loss(inputs, output)
             network_pass.outputs = {self._values.number(tensor) for tensor in tensors(output)}
             network_pass.given, network_pass.made = key(inputs[0]) if inputs else 0, {key(one) for one in tensors(output)}
@@ -269,7 +272,7 @@ class Recorder:
         """Return whether a module's inputs are fakes and as many other samples, and its outputs single numbers."""
         shapes: dict[bool, set[torch.Size]] = {True: set(), False: set()}
         for tensor in inputs:
-            shapes[any(kind == "pass" for kind, _ in self.flow.labels(tensor))].add(tensor.shape)
+            shapes[bool(numbers(self.flow.labels(tensor), "pass"))].add(tensor.shape)
         several = any(len(shape) > 0 and shape[0] > 1 for shape in shapes[True] & shapes[False])
         return several and {tensor.numel() for tensor in tensors(output)} == {1}
 
@@ -300,20 +303,20 @@ class Recorder:
     def _differentiate(self, engine: Callable[..., Any], outputs: Any, *args: Any, **kwargs: Any) -> Any:
         if self._gradient is not None or self.is_paused or self._in_another_thread():  # a checkpoint's own backward pass
             return engine(outputs, *args, **kwargs)
-        kept, second, inputs = args[1], args[2], args[3]
+        inputs = args[3]
         accumulates = kwargs.get("accumulate_grad", False)
         labels = self.flow.labels([output for output in outputs if isinstance(output, Tensor)])
         self._gradients += 1
         gradient = Gradient(
             place(),
             self._gradients,
-            frozenset(n for kind, n in labels if kind == "pass"),
-            frozenset(n for kind, n in labels if kind == "gradient"),
-            frozenset(n for kind, n in self.flow.labels(args[0]) if kind == "gradient"),
-            best=frozenset(n for kind, n in labels if kind == "best"),
-            dead=frozenset(n for kind, n in labels if kind == "dead"),
-            kept=bool(kept),
-            second=bool(second),
+            numbers(labels, "pass"),
+            numbers(labels, "gradient"),
+            numbers(self.flow.labels(args[0]), "gradient"),
+            best=numbers(labels, "best"),
+            dead=numbers(labels, "dead"),
+            kept=bool(args[1]),
+            second=bool(args[2]),
             functional=not accumulates,
         )
         self._record(gradient)
@@ -419,7 +422,7 @@ class Recorder:
             return OptimizerStep(
                 place(),
                 player,
-                frozenset(n for kind, n in labels if kind == "gradient"),
+                numbers(labels, "gradient"),
                 not gradients,
                 not any(bool(_entries(gradient).any()) for gradient in gradients),
                 all(bool(_entries(gradient).isfinite().all()) for gradient in gradients),
@@ -432,9 +435,8 @@ class Recorder:
         assert player.optimizer is not None
         moved = [p for p in player.parameters() if _is_dense(p.grad) and id(p) in self._written]
         pairs = [(sample(p.grad).cpu().double(), self._written[id(p)].cpu().double()) for p in moved if p.grad is not None]
-        along, now, then = (
-            sum(float(a @ b) for a, b in each) for each in (pairs, [(a, a) for a, _ in pairs], [(b, b) for _, b in pairs])
-        )
+        products = [(float(a @ b), float(a @ a), float(b @ b)) for a, b in pairs]
+        along, now, then = (sum(column) for column in zip(*products, strict=True)) if products else (0.0, 0.0, 0.0)
         negated = along < -0.99 * math.sqrt(now * then)
         if negated and not self.snapshots.done:
             self.not_repeatable = CHANGED
@@ -471,7 +473,7 @@ class Recorder:
 
     def written(self, memory: int, operation: str, bounds: tuple[Any, ...]) -> None:
         """Record a write to weights outside a step."""
-        if self._in_step is not None or self._gradient is not None or self._running:
+        if self._is_inside:
             return
         player = self.players[self.players.memory[memory]]
         if not any(
@@ -487,7 +489,7 @@ class Recorder:
 
     def averaged(self, owner: int) -> None:
         """Record that weights are averaged into a copy outside a step."""
-        if self._in_step is not None or self._gradient is not None or self._running:
+        if self._is_inside:
             return
         player = self.players[owner]
         same = [event for event in self._writes() if isinstance(event, AverageWrite) and event.player is player]
@@ -502,9 +504,8 @@ class Recorder:
 
     def multiplied(self, owners: set[int]) -> None:
         """Record that samples are multiplied by weights outside a module's call, so that no pass is seen."""
-        if owners and not self._running and self._in_step is None and self._gradient is None:
-            for owner in owners:
-                self.players[owner].outside = self.players[owner].outside or place()
+        for owner in owners if not self._is_inside else ():
+            self.players[owner].outside = self.players[owner].outside or place()
 
     def rescaled(self) -> None:
         """Record that gradients are changed between a backward pass and a step."""
@@ -516,7 +517,7 @@ class Recorder:
         self._record(DeadTerm(place(), of))
         return len(self.events) - 1
 
-    def takes_logits(self, passes: set[int]) -> None:
+    def takes_logits(self, passes: frozenset[int]) -> None:
         """Record that a loss takes for logits the outputs of passes that end in a sigmoid or softmax."""
         for event in self.events if passes and not self._running else ():
             if isinstance(event, NetworkPass) and event.number in passes:

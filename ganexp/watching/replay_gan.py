@@ -198,10 +198,9 @@ def replay_gan(
 def why_not_replayable(trace: Trace, turns: KeptTurns | None) -> str:
     """Return why a loop's batches cannot be replayed with other strategies; empty if they can."""
     main = [step for step in trace.steps if step.player.role in ("G", "D")]
-    owned = {id(p) for step in main for p in step.player.parameters()}
+    owned = set[int]().union(*(step.player.ids for step in main))
     for step in trace.steps:
-        shares = step not in main and not owned.isdisjoint(map(id, step.player.parameters()))
-        if shares and step.position > main[0].position:
+        if step not in main and owned & step.player.ids and step.position > main[0].position:
             return f"a third optimiser moves the same weights, at {step.place}"
     if turns is None:
         return "its state before these iterations was not kept"

@@ -121,13 +121,10 @@ def _another_rule(report: Mapping[str, Any]) -> str:
 def _costs(report: Mapping[str, Any], verbose: bool) -> Iterator[str]:
     if not report["costs"]:
         return
-    own = (
-        f"{short(report['operations'])} operations in an iteration, {short(report['activations'])}B of activations at the peak"
-    )
-    others = ", ".join(
-        f"{row['strategy']} {short(row['operations']).rstrip()} and {short(row['activations'])}B" for row in report["instead"]
-    )
-    yield own + f"; on copies of these networks: {others}" * bool(others)
+    own = f"{short(report['operations'])} operations in an iteration, {short(report['activations'])}B of activations"
+    counted = ((row["strategy"], short(row["operations"]).rstrip(), short(row["activations"])) for row in report["instead"])
+    others = ", ".join(f"{strategy} {operations} and {activations}B" for strategy, operations, activations in counted)
+    yield f"{own} at the peak" + f"; on copies of these networks: {others}" * bool(others)
     if verbose and report["uncounted"]:
         yield f"other strategies are not counted beside it: {report['uncounted']}"
     total = sum(row["ms"] for row in report["costs"])

@@ -72,9 +72,8 @@ def rule(trace: Trace, events: Sequence[Event], known: Mapping[str, Strategy]) -
     for role in "DG":
         drawn = [frozenset(update.latents) for update in _of_one_player(by_role[role])]
         if pair_rule.name and len({*drawn}) < len(drawn):
-            return Rule(
-                None, n, m, wrappers, pair_rule.name, f"further steps of {role} see the latents of an earlier one again"
-            )
+            why = f"further steps of {role} see the latents of an earlier one again"
+            return Rule(None, n, m, wrappers, pair_rule.name, why)
     named = Rule(pair_rule.name, n, m, wrappers, pair_rule.nearest, pair_rule.why, left_out=_left_out(trace, events))
     own_reals = not {passed.first for passed in g.real} <= {passed.first for passed in d.real}
     if named.name in ("resample", "g_first_resample") and own_reals:
@@ -94,9 +93,8 @@ def _unseen(update: Update) -> str:
     if update.role == "G":
         instead = "a copy of D's weights, as in unrolled or by functional_call, module.forward(…), or a plain function"
         return f"{step}, but what scores its fakes is not seen as D: {instead}"
-    return (
-        f"{step}, but its loss has no fakes that are seen: they may have passed through NumPy, or a call of module.forward(…)"
-    )
+    through = "they may have passed through NumPy, or a call of module.forward(…)"
+    return f"{step}, but its loss has no fakes that are seen: {through}"
 
 
 def _left_out(trace: Trace, events: Sequence[Event]) -> tuple[str, ...]:
@@ -126,8 +124,7 @@ def _left_out(trace: Trace, events: Sequence[Event]) -> tuple[str, ...]:
 
 def _moves(trace: Trace, step: OptimizerStep) -> list[str]:
     """Return whose weights a further optimiser moves besides their own."""
-    own = {*map(id, step.player.parameters())}
-    moved = {player.role for player in trace.players.values() if not own.isdisjoint(map(id, player.parameters()))}
+    moved = {player.role for player in trace.players.values() if step.player.ids & player.ids}
     return sorted(moved & {"D", "G"})
 
 
@@ -190,9 +187,8 @@ def _of_pair(trace: Trace, d: Update, g: Update, *, d_first: bool) -> Rule:
     together = max(gradient.position for gradient in d.gradients + g.gradients) < min(d.step.position, g.step.position)
     if together or (d_first and not _d_has_moved(trace, d, g)):
         if not same_fake:
-            return Rule(
-                None, nearest="joint", why="D and G see different fakes, and both gradients are taken at the old weights"
-            )
+            why = "D and G see different fakes, and both gradients are taken at the old weights"
+            return Rule(None, nearest="joint", why=why)
         return Rule("one_stage" if {*d.gradients} & {*g.gradients} else "joint")
     if d_first:
         if same_pass:
@@ -241,14 +237,10 @@ def _slow(trace: Trace, events: Sequence[Event], updates: Sequence[Update]) -> b
 def _written(trace: Trace, events: Sequence[Event], updates: Sequence[Update]) -> tuple[set[str], set[str]]:
     """Return whose weights are written before the last step of an iteration, and whose after it; clipping does not count."""
     begun = min((network_pass.position for network_pass in trace.passes.values()), default=0)  # then networks exist
-    end = updates[-1].step.position
-    writes = [
-        event for event in events if isinstance(event, Write) and "clamp" not in event.operation and event.position > begun
-    ]
-    inside, after = (
-        {write.player.role for write in writes if (write.position < end) is early} & {"D", "G"} for early in (True, False)
-    )
-    return inside, after
+    writes = [one for one in events if isinstance(one, Write) and "clamp" not in one.operation and one.position > begun]
+    inside = {write.player.role for write in writes if write.position < updates[-1].step.position}
+    after = {write.player.role for write in writes if write.position >= updates[-1].step.position}
+    return inside & {"D", "G"}, after & {"D", "G"}
 
 
 def _by_hand(

@@ -190,12 +190,8 @@ class Snapshots:
         if last is not None:
             state = State(len(self.events), {**last.weights}, {**last.buffers}, {**last.optimizers})
             since = [event.player for event in self.events[last.events :] if isinstance(event, OptimizerStep | Write)]
-            changed = {id(p) for player in since for p in player.parameters()}
-            moved = [
-                player
-                for player in moved
-                if id(player.optimizer) not in state.optimizers or not changed.isdisjoint(map(id, player.parameters()))
-            ]
+            changed = set[int]().union(*(player.ids for player in since))
+            moved = [player for player in moved if id(player.optimizer) not in state.optimizers or changed & player.ids]
         for player in moved:
             state.keep_player(player)
         for network in self._networks:

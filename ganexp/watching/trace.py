@@ -101,12 +101,8 @@ class Trace:
 
     def own(self, step: OptimizerStep) -> frozenset[int]:
         """Return the gradients of a step that no other player and no earlier step of its own used, or all if there are none."""
-        place = step.position
-        others = [
-            other
-            for other in self.steps
-            if other.player.role != step.player.role or (other.player is step.player and other.position < place)
-        ]
+        role, began = step.player.role, step.position
+        others = [o for o in self.steps if o.player.role != role or (o.player is step.player and o.position < began)]
         return step.along.difference(*(step.along for step in others)) or step.along
 
     def _update(self, step: OptimizerStep) -> Update:
