@@ -121,21 +121,21 @@ def costs(trace: Trace, turn: Sequence[Event], names: Mapping[int, str]) -> list
         kept = max(kept, event.activations)
         wasted, remark = 0, ""
         if isinstance(event, NetworkPass):
-            role, operations = event.player.role, event.operations
+            role = event.player.role
             what = role if role != "D" else "f" if trace.is_fake(event) else "r"
             before = known.setdefault(event.latents, event) if event.player.role == "G" else event
             if (event.network, event.place) not in read:
-                wasted, remark = operations, "no gradient reads this pass; leave it out, or run it under torch.no_grad()"
+                wasted, remark = event.operations, "no gradient reads this pass; leave it out, or run it under torch.no_grad()"
             elif before is not event and (before.network, before.outputs) == (event.network, event.outputs):
-                wasted, remark = operations, "the same fakes are generated twice; strategy=detach generates them once"
+                wasted, remark = event.operations, "the same fakes are generated twice; strategy=detach generates them once"
         elif isinstance(event, Gradient):
-            what, operations = "b" + "".join(sorted({trace.players[n].role for n in event.wrote})), event.operations
+            what = "b" + "".join(sorted({trace.players[n].role for n in event.wrote}))
             wasted, remark = _unused(trace, event, names)
         elif isinstance(event, OptimizerStep):
-            what, operations = f"{event.player.role}+", 0
+            what = f"{event.player.role}+"
         else:
             continue
-        rows.append(PassCost(what, event.place, event.ms, operations, kept, wasted, remark))
+        rows.append(PassCost(what, event.place, event.ms, event.operations, kept, wasted, remark))
         kept = 0
     return rows
 
@@ -157,11 +157,10 @@ def _unused(trace: Trace, gradient: Gradient, names: Mapping[int, str]) -> tuple
 
 def _networks(trace: Trace, players: set[int], names: Mapping[int, str]) -> list[str]:
     """Return the loop's names of players' networks, or a player's role where they are not known."""
-    found = set()
-    for owner in (trace.players[number] for number in players):
-        networks = [network_pass.network for network_pass in trace.passes.values() if network_pass.player is owner]
-        found |= {names.get(id(network), owner.role) for network in networks} or {owner.role}
-    return sorted(found)
+    owners = {trace.players[number] for number in players}
+    run = {(names.get(id(one.network), one.player.role), one.player) for one in trace.passes.values() if one.player in owners}
+    not_run = owners - {owner for _, owner in run}
+    return sorted({name for name, _ in run} | {owner.role for owner in not_run})
 
 
 def _used(trace: Trace, gradient: Gradient, number: int) -> bool:

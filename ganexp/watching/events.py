@@ -46,11 +46,15 @@ class Event:
         place: The line of the user's file, as `file:line`.
         activations: The most bytes that autograd kept for backward passes since the event before, without weights.
         position: The number of events before it.
+        ms: Its time on the host, in milliseconds.
+        operations: Its operations of matrix products and convolutions.
     """
 
     place: str
     activations: int = field(default=0, kw_only=True)
     position: int = field(default=0, kw_only=True)
+    ms: float = field(default=0.0, kw_only=True)
+    operations: int = field(default=0, kw_only=True)
 
 
 @dataclass(eq=False)
@@ -118,8 +122,6 @@ class NetworkPass(Event):
     ends: str = ""
     logits: str = ""
     alone: str = ""
-    ms: float = 0.0
-    operations: int = 0
 
     @property
     def seeds(self) -> list[tuple[int, Tensor]]:
@@ -159,8 +161,6 @@ class Gradient(Event):
     functional: bool = False
     failed: str = ""
     by_weights: bool = False
-    ms: float = 0.0
-    operations: int = 0
     by_owners: Mapping[frozenset[int | None], int] = field(default_factory=dict)
 
 
@@ -187,7 +187,6 @@ class OptimizerStep(Event):
     ascends: bool = False
     put_back: "Write | None" = None
     reached: Stack = ()
-    ms: float = 0.0
 
 
 @dataclass(eq=False)

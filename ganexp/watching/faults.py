@@ -44,16 +44,14 @@ KINDS = (
 LONG = 20
 """Steps of others, after which a player without a loss is not only waiting for its turn."""
 
-LATER = ("stale", "same_latents", "put_back")
-"""Kinds that show only where an iteration follows another."""
-
 
 def not_looked_at(trace: Trace, *, processes: int) -> dict[str, str]:
     """Return the kinds of faults that could not show in what was watched, each with the reason."""
-    no_scores = "D has no scores with gradients, one per sample or place"
-    reasons = dict.fromkeys(LATER, "this needs two iterations") if len(trace.iterations()) < 2 else {}
+    later = ("stale", "same_latents", "put_back")
+    reasons = dict.fromkeys(later, "this needs two iterations") if len(trace.iterations()) < 2 else {}
     d_passes = [p for p in trace.passes.values() if p.player.role == "D"]
     if not any(score is not None for p in d_passes for _, _, score, _ in p.scores):
+        no_scores = "D has no scores with gradients, one per sample or place"
         reasons |= dict.fromkeys(("same_way", "wrong_sign", "real_unseen"), no_scores)
     if not any(p.ends in ("tanh", "sigmoid") for p in trace.passes.values() if p.player.role == "G"):
         reasons["range"] = "G ends neither in tanh nor in a sigmoid"
@@ -426,7 +424,8 @@ class _Pull:
 
 def _unseen(trace: Trace, updates: Sequence[Update]) -> Iterator[Fault]:
     learnt = [update for update in updates if update.role == "D" and not update.step.empty]
-    if learnt and any(p.player.role == "G" for p in trace.passes.values()) and not any(update.fake for update in learnt):
+    has_g = any(p.player.role == "G" for p in trace.passes.values())
+    if learnt and has_g and not any(update.fake for update in learnt):
         effect = "D never learns from a fake: no output of G is among what D's losses are formed on"
         yield Fault("fake_unseen", learnt[0].step.place, effect, "give D what G has made, and not a constant or the noise")
 

@@ -63,7 +63,9 @@ def legend(trace: Trace, events: Sequence[Event], names: Mapping[int, str]) -> d
 
 
 def _pass(trace: Trace, network_pass: NetworkPass, known: set[int]) -> list[str]:
-    role, index = network_pass.player.role, _index(trace, network_pass)
+    role = network_pass.player.role
+    networks = [*dict.fromkeys(p.network for p in trace.passes.values() if p.player.role == role)]
+    index = str(networks.index(network_pass.network) + 1) if len(networks) > 1 else ""
     if role == "G":
         new = not network_pass.of and network_pass.latents not in known
         known.add(network_pass.latents)
@@ -76,8 +78,3 @@ def _pass(trace: Trace, network_pass: NetworkPass, known: set[int]) -> list[str]
         return [f"r{index}"]
     attached = any(trace.players[n].role == "G" for n in network_pass.attached)
     return [("rf" if network_pass.mixed else "f") + index + ("" if attached else "'")]
-
-
-def _index(trace: Trace, network_pass: NetworkPass) -> str:
-    networks = dict.fromkeys(p.network for p in trace.passes.values() if p.player.role == network_pass.player.role)
-    return str([*networks].index(network_pass.network) + 1) if len(networks) > 1 else ""

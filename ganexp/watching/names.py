@@ -35,13 +35,9 @@ def arguments(players: Players, names: Mapping[int, str], networks: Iterable[tup
     """Return the first four arguments of `Game` by the loop's own names, of the networks that it has run by their roles."""
     run = [*dict.fromkeys((role, names.get(id(unwrapped(network)), "")) for role, network in networks)]
     of_optimizers = [(player.role, names.get(id(player.optimizer), "")) for player in players.values() if player.now is player]
-    both = [[[name for of, name in found if of == role and name] for role in "GD"] for found in (run, of_optimizers)]
-    return [
-        _listed(found) or DEFAULTS[role][number]
-        for number, by_role in enumerate(both)
-        for role, found in zip("GD", by_role, strict=True)
-    ]
-
-
-def _listed(names: list[str]) -> str:
-    return f"[{', '.join(names)}]" if len(names) > 1 else "".join(names)
+    listed = []
+    for number, found in enumerate((run, of_optimizers)):
+        for role in "GD":
+            own = [name for of, name in found if of == role and name]
+            listed.append(f"[{', '.join(own)}]" if len(own) > 1 else "".join(own) or DEFAULTS[role][number])
+    return listed

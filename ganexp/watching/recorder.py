@@ -255,8 +255,7 @@ class Recorder:
             network_pass.is_loss = self._is_loss(inputs, output)
             network_pass.outputs = {self._values.number(tensor) for tensor in tensors(output)}
             network_pass.given, network_pass.made = key(inputs[0]) if inputs else 0, {key(one) for one in tensors(output)}
-            self._watch_outputs(network_pass, output, {tensor.shape for tensor in inputs})
-            self._watch_input_gradient(network_pass, inputs)
+            self._watch_gradients(network_pass, inputs, output)
             if averages(getattr(network, "_orig_mod", network)):
                 self._averaged.add(self._passes)
             if inputs and inputs[0].is_floating_point() and inputs[0].numel() and not inputs[0].is_meta:
@@ -276,29 +275,24 @@ class Recorder:
         several = any(len(shape) > 0 and shape[0] > 1 for shape in shapes[True] & shapes[False])
         return several and {tensor.numel() for tensor in tensors(output)} == {1}
 
-    def _watch_outputs(self, network_pass: NetworkPass, output: Any, shapes: set[torch.Size]) -> None:
-        """Record gradients with respect to outputs. Reconstructions, which have an input's shape, and classes are no scores."""
+    def _watch_gradients(self, network_pass: NetworkPass, inputs: list[Tensor], output: Any) -> None:
+        """Record gradients with respect to outputs, and to D's first input, to compare it with that of G's output.
+
+        Reconstructions, which have an input's shape, and classes are no scores.
+        """
+        shapes = {tensor.shape for tensor in inputs}
         for number, tensor in enumerate(tensors(output)):
             if tensor.requires_grad and tensor.grad_fn is not None:
                 is_score = tensor.shape not in shapes and (tensor.dim() < 2 or tensor.shape[1] == 1)
                 score = tensor.detach().clone() if is_score else None
-                tensor.register_hook(partial(self._seed, network_pass, number, score))
+                tensor.register_hook(partial(self._keep_gradient, network_pass.scores, (number, score)))
+        if network_pass.of and inputs and inputs[0].requires_grad and not inputs[0].is_leaf:
+            inputs[0].register_hook(partial(self._keep_gradient, network_pass.by_input, ()))
 
-    def _seed(self, network_pass: NetworkPass, number: int, score: Tensor | None, seed: Tensor) -> None:
+    def _keep_gradient(self, kept: list[Any], of: tuple[Any, ...], seed: Tensor) -> None:
         if self._gradient is not None:
             with self.flow.paused():
-                network_pass.scores.append((self._gradient.number, number, score, seed.detach().clone()))
-
-    def _watch_input_gradient(self, network_pass: NetworkPass, inputs: list[Tensor]) -> None:
-        """Record the gradient of D's first input in the backward pass, to compare it with that of G's output."""
-        if not network_pass.of or not inputs or not inputs[0].requires_grad or inputs[0].is_leaf:
-            return
-
-        def compare(seed: Tensor) -> None:
-            if self._gradient is not None:
-                network_pass.by_input.append((self._gradient.number, seed.detach()))
-
-        inputs[0].register_hook(compare)
+                kept.append((self._gradient.number, *of, seed.detach().clone()))
 
     def _differentiate(self, engine: Callable[..., Any], outputs: Any, *args: Any, **kwargs: Any) -> Any:
         if self._gradient is not None or self.is_paused or self._in_another_thread():  # a checkpoint's own backward pass
@@ -460,12 +454,11 @@ class Recorder:
             return
         self.flow.stepping = False
         player = self.players.get(id(optimizer))
-        if player is None or self._in_step is not optimizer:
-            self._in_step = None
+        is_watched, self._in_step = self._in_step is optimizer, None
+        if player is None or not is_watched:
             return
         self.players.own(optimizer)  # the step may have moved its weights in memory
         step = self._about_to_move or self._step_event(player)
-        self._in_step = None
         step.ms = 1000 * (time.perf_counter() - self._began)
         step.put_back = self._put_back
         self._record(step)
@@ -476,9 +469,7 @@ class Recorder:
         if self._is_inside:
             return
         player = self.players[self.players.memory[memory]]
-        if not any(
-            isinstance(event, Write) and (event.player, event.operation) == (player, operation) for event in self._writes()
-        ):
+        if not any(isinstance(w, Write) and (w.player, w.operation) == (player, operation) for w in self._writes()):
             self._record(Write(place(), player, operation, bounds))
 
     def _look_for_replaced(self, player: Player) -> None:

@@ -54,11 +54,10 @@ class KeptTurns:
         for last in (max(update.step.position for update in turn) for turn in updates):
             following = min((step for step in steps if step > last), default=len(trace.events))
             states.append(recorder.snapshots.before(last, following))
-        start, *ends = states
-        if start is None or any(end is None for end in ends):
+        kept = [state for state in states if state is not None]
+        if len(kept) < len(states):
             return None
-        events = [event for turn in turns for event in turn]
-        return cls(trace, recorder.not_repeatable, events, updates, start, [end for end in ends if end is not None])
+        return cls(trace, recorder.not_repeatable, [event for turn in turns for event in turn], updates, kept[0], kept[1:])
 
     @property
     def all_updates(self) -> list[Update]:

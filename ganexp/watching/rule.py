@@ -52,7 +52,9 @@ class Rule:
 
 def rule(trace: Trace, events: Sequence[Event], known: Mapping[str, Strategy]) -> Rule:
     """Name the rule of an iteration by its events. Weights are compared elsewhere; `known` are the strategies by name."""
-    updates = _game(trace.updates(events))
+    updates = trace.updates(events)
+    plays = {update.role for update in updates if not update.regularises}
+    updates = [update for update in updates if not (update.regularises and update.role in plays)]  # no steps for penalties
     by_role = {role: [update for update in updates if update.role == role] for role in "DG"}
     if not by_role["D"] or not by_role["G"]:
         return Rule(None, why=f"only {'G' if by_role['G'] else 'D'} moves" if updates else "no optimiser makes a step")
@@ -79,12 +81,6 @@ def rule(trace: Trace, events: Sequence[Event], known: Mapping[str, Strategy]) -
     if named.name in ("resample", "g_first_resample") and own_reals:
         named.settings = ("new_reals=true",)
     return named
-
-
-def _game(updates: Sequence[Update]) -> list[Update]:
-    """Return the updates without separate steps for penalties, unless a player has no others."""
-    plays = {update.role for update in updates if not update.regularises}
-    return [update for update in updates if not (update.regularises and update.role in plays)]
 
 
 def _unseen(update: Update) -> str:
@@ -116,16 +112,10 @@ def _left_out(trace: Trace, events: Sequence[Event]) -> tuple[str, ...]:
         if isinstance(event, Write) and "clamp" in event.operation:
             beside[f"the clipping of {event.player.role}'s weights (penalty=[weight_clipping]), at {event.place}"] = None
         elif isinstance(event, OptimizerStep) and event.player.role not in ("D", "G"):
-            moves = _moves(trace, event)
-            whose = f"weights of {' and '.join(moves)} along a loss of its own" if moves else "a network of its own"
+            moved = {player.role for player in trace.players.values() if event.player.ids & player.ids} & {"D", "G"}
+            whose = f"weights of {' and '.join(sorted(moved))} along a loss of its own" if moved else "a network of its own"
             beside[f"the step of a third optimiser at {event.place}, which moves {whose}"] = None
     return tuple(beside)
-
-
-def _moves(trace: Trace, step: OptimizerStep) -> list[str]:
-    """Return whose weights a further optimiser moves besides their own."""
-    moved = {player.role for player in trace.players.values() if step.player.ids & player.ids}
-    return sorted(moved & {"D", "G"})
 
 
 def settled(rules: Sequence[Rule], alone: Sequence[OptimizerStep]) -> Rule:
@@ -215,7 +205,7 @@ def _wrappers(trace: Trace, events: Sequence[Event], updates: Sequence[Update]) 
     here = {*events}
     used = {
         "latent_step": any(generation.moved for update in updates for generation in update.generations),
-        "lookahead": _slow(trace, events, updates),
+        "lookahead": any(_written(trace, events, updates)),  # since they are not moved by hand
         "replay": any(made not in here for update in d for made in update.generations),  # fakes of earlier iterations
         "topk": any(gradient.best & {d_pass.number for d_pass in update.fake} for update in g for gradient in update.gradients),
     }
@@ -226,12 +216,6 @@ def averages(trace: Trace) -> set[str]:
     """Return the players all of whose weights are averaged into a copy at once."""
     means = (write for write in trace.events if isinstance(write, AverageWrite))
     return {write.player.role for write in means if write.count >= len(write.player.parameters())}
-
-
-def _slow(trace: Trace, events: Sequence[Event], updates: Sequence[Update]) -> bool:
-    """Return whether both players' weights have averages and are replaced between two iterations, as in lookahead."""
-    inside, after = _written(trace, events, updates)
-    return not inside and after >= {"D", "G"} and averages(trace) >= {"D", "G"}
 
 
 def _written(trace: Trace, events: Sequence[Event], updates: Sequence[Update]) -> tuple[set[str], set[str]]:
@@ -260,7 +244,8 @@ def _by_hand(
             begun = {*events}
             past = not any(g in begun for update in ahead for g in update.gradients)
             return Rule("past_extragradient" if past else "extragradient", candidates=look_ahead)
-    if (inside or after) and not _slow(trace, events, updates):
+    both = {"D", "G"}  # in lookahead, the weights of both have averages and are replaced between two iterations
+    if (inside or after) and not (not inside and after >= both and averages(trace) >= both):
         who = " and ".join(sorted(inside or after))
         return Rule(None, n, m, why=f"weights of {who} are moved by hand", candidates=look_ahead)
     return None

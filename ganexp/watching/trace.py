@@ -214,8 +214,8 @@ class Trace:
             turns.pop()  # the loop was stopped within it
         if len(turns) > 2 and _roles(turns[-1]) == _roles(turns[-2])[: len(turns[-1])] != _roles(turns[-2]):
             turns.pop()
-        if len(turns) > 1:
-            turns[0] = _last_alike(turns[0], turns[1])
+        if len(turns) > 1 and _roles(turns[0])[-len(turns[1]) :] == _roles(turns[1]):  # a player may have begun alone
+            turns[0] = turns[0][-len(turns[1]) :]
         bounds: list[tuple[int, int]] = []
         first = self._main.index(turns[0][0]) if turns else 0
         begun = self._with_writes(self._main[first - 1].position + 1) if first else 0
@@ -264,12 +264,6 @@ def _shortest(steps: list[OptimizerStep], *, whole: bool) -> list[list[Optimizer
         if len({*roles}) > 1 and all(_roles(part) == roles[: length if whole else len(part)] for part in parts):
             return parts
     return [steps]
-
-
-def _last_alike(steps: list[OptimizerStep], following: list[OptimizerStep]) -> list[OptimizerStep]:
-    """Return the last steps of a turn by the roles of the following one, if a player has begun alone; else all of them."""
-    length = len(following)
-    return steps[-length:] if _roles(steps[-length:]) == _roles(following) else steps
 
 
 def restores(events: Sequence[Event], write: Write) -> bool:

@@ -261,10 +261,10 @@ def watch(
             process cannot run them, such as on a GPU; otherwise the rule is not checked there.
     """
     given = (generators, discriminators, optimizers_g, optimizers_d)
-    if all(argument is None for argument in given):
-        return WatchedLoop(Recorder(Players(), on_step), strategies, nothing_follows=nothing_follows)
-    if any(argument is None for argument in given):
-        raise TypeError("watch() takes G, D and the optimisers of both, or nothing and finds them")
-    g, d, of_g, of_d = ([argument] if isinstance(argument, nn.Module | Optimizer) else [*argument] for argument in given)  # type: ignore[misc]
-    recorder = Recorder(Players((g, d), (of_g, of_d)), on_step)  # type: ignore[arg-type]
-    return WatchedLoop(recorder, strategies, nothing_follows=nothing_follows)
+    players = Players()
+    if any(argument is not None for argument in given):
+        if any(argument is None for argument in given):
+            raise TypeError("watch() takes G, D and the optimisers of both, or nothing and finds them")
+        g, d, of_g, of_d = ([one] if isinstance(one, nn.Module | Optimizer) else [*one] for one in given)  # type: ignore[misc]
+        players = Players((g, d), (of_g, of_d))  # type: ignore[arg-type]
+    return WatchedLoop(Recorder(players, on_step), strategies, nothing_follows=nothing_follows)
