@@ -98,9 +98,8 @@ def _why_not_comparable(turns: KeptTurns, rule: Rule) -> str:
         return turns.not_repeatable
     if {*rule.wrappers} - {"topk"}:
         return f"{' and '.join(rule.wrappers)} would have to be run, too"
-    passes = turns.trace.passes
     for update in turns.all_updates:
-        if rule.name != "one_stage" and any(passes[n].player.role != "D" for g in update.gradients for n in g.of):
+        if rule.name != "one_stage" and any(turns.trace.passes[n].player.role != "D" for g in update.gradients for n in g.of):
             return f"{update.role}'s loss has terms besides D's scores"
         if len(update.fake) != 1 or (update.role == "D" and len(update.real) != 1) or len(update.generations) != 1:
             return "an update sees several batches"

@@ -60,13 +60,7 @@ def typical(trace: Trace, turns: Sequence[Sequence[Event]]) -> list[int]:
 
 def own_events(trace: Trace, turn: Sequence[Event]) -> list[Event]:
     """Return an iteration without passes that no gradient reads and that keep no graph: pictures and validation."""
-    read = {*_read(trace)}
-    return [event for event in turn if not isinstance(event, NetworkPass) or event.graph or event in read]
-
-
-def _read(trace: Trace) -> list[NetworkPass]:
-    """Return the passes that some gradient reads: those in its loss, and those whose outputs they are given."""
-    return trace.sources(n for gradient in trace.gradients.values() for n in gradient.of)
+    return [event for event in turn if not isinstance(event, NetworkPass) or event.graph or event in trace.read]
 
 
 def why_not_alike(trace: Trace, turn: Sequence[Event]) -> str:
@@ -113,7 +107,7 @@ def costs(trace: Trace, turn: Sequence[Event], names: Mapping[int, str]) -> list
         turn: The events of the iteration, without pictures and validation.
         names: The loop's names of its networks, by their `id`.
     """
-    read = {(one.network, one.place) for one in _read(trace)}  # a pool returns fakes, if not each time
+    read = {(one.network, one.place) for one in trace.read}  # a pool returns fakes, if not each time
     rows: list[PassCost] = []
     known: dict[int, NetworkPass] = {}
     kept = 0

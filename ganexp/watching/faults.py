@@ -86,8 +86,7 @@ def _failed(trace: Trace) -> Iterator[Fault]:
             remedy = "give D fake.detach() (strategy detach), or generate again (strategy reuse_z)"
             yield Fault("freed", gradient.place, effect, f"{remedy}, or keep the graph by retain_graph=True in the earlier one")
         elif "inplace" in gradient.failed or "in-place" in gradient.failed:
-            scored = [trace.passes[n] for n in gradient.of]
-            positions = [trace.passes[n].position for p in scored for n in (p.number, *p.of)]
+            positions = [trace.passes[n].position for p in gradient.of for n in (p, *trace.passes[p].of)]
             since = [s for s in trace.steps if positions and min(positions) < s.position < gradient.position]
             cause = f", at {since[-1].place} by a step of {since[-1].player.role}'s optimiser" if since else ""
             effect = f"this backward pass needs weights that have been changed since its forward pass{cause}"
@@ -265,17 +264,11 @@ def _latents(trace: Trace, updates: Sequence[Update]) -> Iterator[Fault]:
 
 
 def _modes(trace: Trace, updates: Sequence[Update]) -> Iterator[Fault]:
-    for update in updates:
-        if update.role != "D":
-            continue
-        for d_pass in update.real + update.fake:
-            if d_pass.has_modes and not d_pass.training and any(p.training for p in trace.passes.values()):
-                differ = "batch norm, dropout or spectral norm differ from training"
-                effect = f"D is in eval() mode in its own step, so that {differ}"
-                yield Fault("eval", d_pass.place, effect, "call D.train() before D's step")
-    for step in trace.steps:
-        if step.player.role != "D" or not (step.empty or step.zero):
-            continue
+    for d_pass in (p for update in updates if update.role == "D" for p in update.real + update.fake):
+        if d_pass.has_modes and not d_pass.training and any(p.training for p in trace.passes.values()):
+            effect = "D is in eval() mode in its own step, so that batch norm, dropout or spectral norm differ from training"
+            yield Fault("eval", d_pass.place, effect, "call D.train() before D's step")
+    for step in (step for step in trace.steps if step.player.role == "D" and (step.empty or step.zero)):
         before = [p for p in trace.passes.values() if p.player is step.player and p.position < step.position]
         if before and before[-1].frozen:
             yield _frozen(before[-1])

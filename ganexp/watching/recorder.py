@@ -75,10 +75,9 @@ class Recorder:
         self.on_step = on_step
         self.events: list[Event] = []
         self.snapshots = Snapshots(players, self.events)
-        self.not_repeatable = ""
+        self.not_repeatable = self.elsewhere = ""
         self.named: dict[str, Any] = {}
         self.compiled = False
-        self.elsewhere = ""
         self.processes = 1
         self.averages_by_hand = False  # over processes
         self._averaged: set[int] = set()  # passes through a wrapper that does so
@@ -98,8 +97,7 @@ class Recorder:
         self._began = 0.0
         self._about_to_move: OptimizerStep | None = None  # None before a closure is called
         self._put_back: Write | None = None
-        self._passes = 0
-        self._gradients = 0
+        self._passes = self._gradients = 0
         self._undo: list[Callable[[], object]] = []
 
     def _record(self, event: Event) -> None:
@@ -222,7 +220,6 @@ class Recorder:
         self.compiled |= any(map(_is_compiled, network.modules()))
         labels = self.flow.labels((args, kwargs))
         with self.flow.paused(), torch.no_grad():
-            of = numbers(labels, "pass")
             inputs = [*tensors((args, kwargs))]
             parameters = [*network.parameters()]
             drawn_inside = self._drew and not any(tensor.is_floating_point() for tensor in inputs)
@@ -232,7 +229,7 @@ class Recorder:
                 self._passes,
                 player,
                 unwrapped(network),
-                of,
+                numbers(labels, "pass"),
                 self.flow.mixed(inputs),
                 self.players.reached(inputs),
                 self._values.of_all(inputs[:1]),

@@ -72,8 +72,7 @@ class KeptTurns:
 
     def network(self, role: str) -> nn.Module:
         """Return G or D."""
-        updates = self.all_updates
-        passes = (p for update in updates for p in (update.generations if role == "G" else update.fake))
+        passes = (p for update in self.all_updates for p in (update.generations if role == "G" else update.fake))
         return next(passes).network
 
     def optimizers(self, role: str) -> list[Optimizer]:

@@ -241,8 +241,7 @@ def _by_hand(
         restored = min(write.position for write in back)
         ahead, rest = ([update for update in updates if (update.step.position < restored) is early] for early in (True, False))
         if {update.role for update in ahead} == {update.role for update in rest} == {"D", "G"} and len(updates) == 4:
-            begun = {*events}
-            past = not any(g in begun for update in ahead for g in update.gradients)
+            past = {*events}.isdisjoint(g for update in ahead for g in update.gradients)
             return Rule("past_extragradient" if past else "extragradient", candidates=look_ahead)
     both = {"D", "G"}  # in lookahead, the weights of both have averages and are replaced between two iterations
     if (inside or after) and not (not inside and after >= both and averages(trace) >= both):

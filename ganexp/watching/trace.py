@@ -180,6 +180,11 @@ class Trace:
                 todo += source.of
         return [*sources.values()]
 
+    @cached_property
+    def read(self) -> set[NetworkPass]:
+        """The passes that some gradient reads: those in its loss, and those whose outputs they are given."""
+        return {*self.sources(n for gradient in self.gradients.values() for n in gradient.of)}
+
     def only_penalty(self, network_pass: NetworkPass) -> bool:
         """Return whether only a penalty reads a pass."""
         readers = [g for g in self.gradients.values() if network_pass.number in g.of]

@@ -49,12 +49,11 @@ class WatchedLoop:
         self.traces: list[str] = []
         self.costs: list[PassCost] = []
         self.instead: list[AlternativeCost] = []
-        self.uncounted = ""
         self.waits: list[HostWait] = []
         self.averaged: set[str] = set()
         self.difference: float | None = None
         self.identified = Rule(None, why="nothing was watched")
-        self.checked = ""
+        self.checked = self.uncounted = ""
         self.iterations = 0
         self.fault_records: list[Fault] = []
         self.not_looked_at: dict[str, str] = {}
