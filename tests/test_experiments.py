@@ -40,6 +40,7 @@ class StandIn(Dataset):
 
 
 FILES = {"pix2pix": ["dataset.path"], "cyclegan": ["dataset.a", "dataset.b"], "srgan": ["dataset.of.path"]}
+FILES["pix2pix_small"] = ["dataset.sources", "dataset.targets"]
 """Which keys of a preset name files, which every user has to say."""
 LATENTS = {"gat": (4, 32, 32), "afm": (4, 32, 32), "gat_mini": (4, 8, 8), "afm_mini": (4, 8, 8)}
 """Presets for latents, and the shape of one."""
@@ -59,7 +60,8 @@ def files(tmp_path):
             return [f"dataset.path={tmp_path}/z.npy", f"dataset.labels={tmp_path}/y.npy"]
         for i, pixels in enumerate(noise(3, 64, 128, 3)):
             Image.fromarray(pixels).save(tmp_path / f"{i}.png")
-        return [f"{key}={tmp_path}" for key in FILES.get(experiment, ())]
+        held_out = ["dataset.hold_out=1"] if experiment == "pix2pix_small" else []
+        return [f"{key}={tmp_path}" for key in FILES.get(experiment, ())] + held_out
 
     return write
 

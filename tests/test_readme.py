@@ -134,7 +134,13 @@ def test_every_command_composes_and_fits(line, tmp_path):
         first = [argument.replace("[modes]", "[fid]") for argument in first]
     if any("fid" in argument for argument in first):  # in the features of a classifier, which is not trained here
         first.append("evaluation.features=raw")
-    check(settled(*[re.sub(r"/path/to/\w+", str(tmp_path), argument) for argument in first]))
+    place = tmp_path
+    if {"evaluation.against=test", "dataset=image_folder"} <= {*first}:
+        place = tmp_path / "split"
+        for part in ("train", "test"):
+            (place / part).mkdir(parents=True)
+            (place / part / "a.png").touch()
+    check(settled(*[re.sub(r"/path/to/\w+", str(place), argument) for argument in first]))
 
 
 def test_every_script_has_the_options_it_is_called_with():

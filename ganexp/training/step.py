@@ -138,8 +138,12 @@ class Step:
 
 
 def _kept(strategy: Any) -> dict[str, Any]:
-    """Return the numbers and texts on the host that a strategy, and each one inside it, has as attributes."""
-    found = {name: value for name, value in vars(strategy).items() if isinstance(value, (int, float, str))}
+    """Return the numbers and texts on the host that a strategy, and each one inside it, has as attributes.
+
+    Those of ganexp's own are left out: what is not in their states is found anew.
+    """
+    own = type(strategy).__module__.startswith("ganexp.")
+    found = {name: value for name, value in vars(strategy).items() if isinstance(value, (int, float, str)) and not own}
     inside = getattr(strategy, "strategy", None)
     return found if inside is None else {**_kept(inside), **found}
 

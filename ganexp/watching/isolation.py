@@ -36,10 +36,10 @@ def why_not_isolated() -> str:
         return "this system has no copies of a process"
     if torch.accelerator.is_available():
         return "a copy of the process could not use the accelerator"
-    # Daemons, of a progress bar, a logger or a data loader, are not needed; a lock that one of them holds costs the time limit.
-    others = [thread for thread in threading.enumerate() if thread is not threading.main_thread() and not thread.daemon]
-    if others or threading.current_thread() is not threading.main_thread():
-        return "other threads run, which a copy of the process would not have"
+    if threading.current_thread() is not threading.main_thread():
+        return "it is not the main thread that is watched"
+    # Other threads, as of a progress bar, W&B or a data loader, are not in the copy and not needed there. A lock that one of
+    # them held would keep the copy waiting, and the time limit ends it.
     return ""
 
 

@@ -119,7 +119,7 @@ def test_training_goes_on_as_without_watching(kind):
     assert streams == same
 
 
-def test_where_other_threads_run_nothing_is_run_again():
+def test_other_threads_do_not_prevent_that_networks_are_run_again():
     over = threading.Event()
     other = threading.Thread(target=over.wait)
     other.start()
@@ -131,9 +131,26 @@ def test_where_other_threads_run_nothing_is_run_again():
     finally:
         over.set()
         other.join()
-    assert (report.rule, report.difference, report.instead) == ("detach", None, [])
-    assert "other threads run" in report.checked
-    assert "other threads run" in str(report)
+    assert (report.rule, report.difference) == ("detach", 0)
+    assert report.instead
+
+
+def test_in_another_thread_nothing_is_run_again():
+    reports = []
+
+    def watched():
+        _, step = loop_of(mlp)
+        with ganexp.watch() as report:
+            for _ in range(3):
+                step()
+        reports.append(report)
+
+    thread = threading.Thread(target=watched)
+    thread.start()
+    thread.join()
+    assert (reports[0].rule, reports[0].difference, reports[0].instead) == ("detach", None, [])
+    assert "not the main thread" in reports[0].checked
+    assert "not the main thread" in str(reports[0])
 
 
 def test_a_last_report_is_made_in_the_process_where_it_cannot_be_copied(monkeypatch):
