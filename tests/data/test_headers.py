@@ -36,7 +36,7 @@ def test_smaller_images_are_counted_each_time_without_decoding_them(place, feed,
                 patched.setattr(Image.Image, "load", lambda *_: pytest.fail("decoded"))
             load_cached(ImageFolder(path, image_size=8), tmp_path / "cache", place=feed)
         (said,) = [record.getMessage() for record in caplog.records if "are smaller" in record.getMessage()]
-        assert said.startswith(f"{path}: 3 of 7 images are smaller than 8×8 pixels, b/1.png (40×7) among them")
+        assert said.startswith(f"{path}: 3 of 7 images are smaller than 8×8 pixels, b/1.png (7×40) among them")
 
 
 def test_images_that_are_large_enough_are_not_mentioned(folder, tmp_path, caplog):
@@ -48,7 +48,7 @@ def test_images_that_are_large_enough_are_not_mentioned(folder, tmp_path, caplog
 
 def test_strict_refuses_them_decoded_or_not(folder, tmp_path):
     for _ in range(2):  # the second time, the images are in the cache
-        with pytest.raises(OSError, match=r": 3 of 7 .* b/1\.png \(40×7\)"):
+        with pytest.raises(OSError, match=r": 3 of 7 .* b/1\.png \(7×40\)"):
             load_cached(ImageFolder(str(folder), image_size=8, strict=True), tmp_path / "cache")
         load_cached(ImageFolder(str(folder), image_size=8), tmp_path / "cache")
 
@@ -63,7 +63,7 @@ def test_images_are_as_large_as_they_are_turned_to(kind, tmp_path):
         return ImageFolder(str(tmp_path), image_size=image_size, strict=True).load()
 
     assert len(load((8, 16))) == 1
-    with pytest.raises(OSError, match=r"smaller than 16×8 pixels, .* \(8×16\) among them"):
+    with pytest.raises(OSError, match=r"smaller than 8×16 pixels, .* \(16×8\) among them"):
         load((16, 8))
 
 
