@@ -143,10 +143,8 @@ def _of_images(options: argparse.Namespace) -> list[Entry]:
 def _as_options(error: Exception) -> str:
     """Return what an error says, with settings of `evaluation` as options of this command."""
     options = {key: f"--{key.replace('_', '-')}" for key in ASKED}
-    said = re.sub(
-        r"\bevaluation\.(\w+)=", lambda found: f"{options[found[1]]} " if found[1] in options else found[0], str(error)
-    )
-    return said.rstrip(".")
+    setting = re.compile(r"\bevaluation\.(\w+)=")
+    return setting.sub(lambda match: f"{options[match[1]]} " if match[1] in options else match[0], str(error)).rstrip(".")
 
 
 def _jobs(place: Path, *, alone: bool) -> dict[Path, tuple[str, str]]:

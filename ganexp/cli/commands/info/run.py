@@ -40,26 +40,26 @@ def about(place: Path) -> Lines:
         return [*told_by(place), ("size", of_size(size(place)))]
     if reading.is_saved(place):
         return _saved(place)
-    found = reading.find(place)
-    if found == [place]:
+    runs = reading.find(place)
+    if runs == [place]:
         return _run(place)
-    if found:
-        states = Counter(reading.read(job).state for job in found)
-        said = ", ".join(f"{count} {state}" for state, count in states.items())
+    if runs:
+        states = Counter(reading.read(job).state for job in runs)
+        counts = ", ".join(f"{count} {state}" for state, count in states.items())
         use = [("ranking and curves", f"ganexp report {place}"), ("figures", f"ganexp evaluate {place}")]
-        return [("what", f"a sweep of {len(found)} runs: {said}"), ("size", of_size(size(place))), *use]
+        return [("what", f"a sweep of {len(runs)} runs: {counts}"), ("size", of_size(size(place))), *use]
     raise UserError(f"{place} is no run, checkpoint, saved generator, exported file or sweep of ganexp: name one of these")
 
 
 def _run(place: Path) -> Lines:
-    found, folder = reading.read(place), RunFolder(place)
-    settings = headings.listed([found]) if found.config else {}
-    lines: Lines = [("what", f"a run, {found.state}"), ("name", place.resolve().name)]
+    recorded, folder = reading.read(place), RunFolder(place)
+    settings = headings.listed([recorded]) if recorded.config else {}
+    lines: Lines = [("what", f"a run, {recorded.state}"), ("name", place.resolve().name)]
     lines += [(key, value) for key, value in settings.items()]
     kept = [path for path in (*folder.numbered, folder.last, folder.best) if path.exists()]
     for path in kept:
         lines.append((path.name, of_size(size(path))))
-    for problem in found.problems[:3]:
+    for problem in recorded.problems[:3]:
         lines.append(("problem", problem))
     lines.append(("size", of_size(size(place))))
     if not kept:
