@@ -48,9 +48,10 @@ def leave_mode(mode: TorchDispatchMode) -> None:
 
 
 def leave_hooks(hooks: saved_tensors_hooks) -> None:
-    """Take hooks on saved tensors off torch's stack, wherever they are there."""
+    """Take hooks on saved tensors off torch's stack, wherever they are there; torch 2.6 shows no stack, and the last are taken."""
     stack, above = torch._C._autograd, []
-    while (pair := stack._top_saved_tensors_default_hooks(False)) != (hooks.pack_hook, hooks.unpack_hook):
+    top = getattr(stack, "_top_saved_tensors_default_hooks", lambda _: (hooks.pack_hook, hooks.unpack_hook))
+    while (pair := top(False)) != (hooks.pack_hook, hooks.unpack_hook):
         stack._pop_saved_tensors_default_hooks()
         above.append(pair)
     stack._pop_saved_tensors_default_hooks()
