@@ -5,7 +5,7 @@ import functools
 import importlib.util
 import io
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Literal
@@ -16,12 +16,11 @@ from torch.utils.data import Dataset as MapStyle
 
 from ganexp.data.arrangement import DOCUMENT, classes_by_document
 from ganexp.data.corrupt import report_skipped
-from ganexp.data.dataset import Dataset, Range, Size, sides
+from ganexp.data.dataset import Range, Size
 from ganexp.data.decoding import decoded
 from ganexp.data.digest import of_files
+from ganexp.data.encoded import EncodedImages
 from ganexp.data.folder import is_hidden
-from ganexp.data.headers import Header, read, report_cropped, report_smaller, sample, smaller
-from ganexp.data.levels import ordered, range_of
 from ganexp.printable import one_line, printable
 from ganexp.ranges import checked
 
@@ -37,7 +36,7 @@ KEY_OF_TAR = "__key__"
 LABELS_OF_TAR = ("cls", "json.label")
 
 
-class Hub(Dataset):
+class Hub(EncodedImages):
     """A split of a set that `datasets.load_dataset` reads, without streaming, with images resized as by `ImageFolder`.
 
     The library downloads a set once, into its own cache (`HF_HOME`); what it has there needs no network. A folder may hold
@@ -60,8 +59,6 @@ class Hub(Dataset):
         strict: As in `ImageFolder`.
     """
 
-    _like: "Hub | None" = None
-
     @checked
     def __init__(
         self,
@@ -77,13 +74,11 @@ class Hub(Dataset):
         range: Range | None = None,
         strict: bool = False,
     ) -> None:
+        super().__init__(image_size, channels, range, strict=strict)
         self.split, self.subset, self.revision = split, subset, revision
         self.paths = [os.path.expanduser(place) for place in ([path] if isinstance(path, str) else path)]
         self.image_column, self.label_column = image_column, label_column
-        self.shape = (channels, *sides(image_size))
-        self.strict, self.declared = strict, ordered(range)
         self._left_out: list[int] = []
-        self._sizes_reported = False
         is_name = isinstance(path, str) and path.count("/") == 1 and path[0] not in "/.~"
         if not (self._folder or self._tars or is_name):
             raise ValueError(
@@ -99,28 +94,31 @@ class Hub(Dataset):
     def fingerprint(self) -> list[object]:
         """Return the library's fingerprint of the content, with the columns and images that are read."""
         if self.strict:  # a set that is in the cache is not loaded
-            self._report_sizes()
+            self.report_sizes()
         return [self._table._fingerprint, *self._columns, self._left_out, *([self.value_range] if self.value_range else [])]
 
     def digest(self) -> str:
         """Return a digest of all sizes and labels, and of the first bytes of some images."""
-        rows, labels = self._rows(None), self._labels or [-1] * len(self._table)
-        names = [(f"{place}/{label}", size) for place, (label, size) in enumerate(zip(labels, rows.sizes(), strict=True))]
-        return of_files(names, lambda place, length: rows.content(place)[:length])
+        labels = self._labels or [-1] * len(self._table)
+        rows = enumerate(zip(labels, self._rows.sizes(), strict=True))
+        names = [(f"{row}/{label}", size) for row, (label, size) in rows]
+        return of_files(names, lambda row, length: self._rows.content(row)[:length])
 
     def load(self) -> MapStyle[Tensor]:
         """Return a map-style dataset of `(C, H, W)`, uint8, decoded as it is read."""
-        self._report_sizes()
-        return self._rows(self.value_range)
+        self.report_sizes()
+        self._rows.value_range = self.value_range
+        return self._rows
 
     def skip(self, corrupt: dict[int, str]) -> None:
         count = len(self._table)
-        report_skipped(self._where, corrupt, count)
+        report_skipped(self.where, corrupt, count)
         kept = [index for index in range(count) if index not in corrupt]
         self._left_out = sorted(corrupt)
         self._labels = self._labels and [self._labels[index] for index in kept]
         self._table = self._table.select(kept)
-        vars(self).pop("_headers", None)
+        for name in ("_rows", "headers"):
+            vars(self).pop(name, None)
 
     @property
     def classes(self) -> int:  # type: ignore[override]  # read when it is first needed
@@ -134,10 +132,10 @@ class Hub(Dataset):
 
     def labels(self) -> Tensor:
         if not self._labels:
-            raise ValueError(f"{self._where} has no column of class labels: name one with dataset.label_column=…")
+            raise ValueError(f"{self.where} has no column of class labels: name one with dataset.label_column=…")
         if min(self._labels) < 0:
             raise ValueError(
-                f"column {self._columns[1]} of {self._where} leaves images of split {self.split} without a class, or "
+                f"column {self._columns[1]} of {self.where} leaves images of split {self.split} without a class, or "
                 "with one that is not trained on"
             )
         return torch.tensor(self._labels)
@@ -148,9 +146,9 @@ class Hub(Dataset):
             return None
         self.class_names  # noqa: B018 (they number those of the images held out as well)
         others = copy.copy(self)
-        for name in ("_table", "_columns", "_labels", "_headers", "value_range"):
+        for name in ("_table", "_rows", "_columns", "_labels", "headers", "value_range"):
             vars(others).pop(name, None)
-        others.split, others._left_out, others._sizes_reported, others._like = split, [], False, self
+        others.split, others._left_out, others._sizes_reported, others.like = split, [], False, self
         return others
 
     @property
@@ -160,8 +158,18 @@ class Hub(Dataset):
         return bool(self._folder or local) or "_splits" in vars(self)
 
     @property
-    def _where(self) -> str:
+    def where(self) -> str:
         return printable(", ".join(self.paths))
+
+    @property
+    def images(self) -> Sequence[int]:
+        return range(len(self._table))
+
+    def open(self, image: int) -> IO[bytes]:
+        return io.BytesIO(self._rows.content(image))
+
+    def name_of(self, image: int) -> str:
+        return self._rows.name(image)
 
     @property
     def _folder(self) -> Path | None:
@@ -204,9 +212,9 @@ class Hub(Dataset):
                 else "; there is no folder of that name, and of a repository only what was downloaded before can be read "
                 "without a network: correct dataset.path, dataset.subset or dataset.revision"
             )
-            raise OSError(f"{self._where} cannot be read by the package datasets ({reason}){remedy}") from error
+            raise OSError(f"{self.where} cannot be read by the package datasets ({reason}){remedy}") from error
         if is_saved and self.subset:
-            raise OSError(f"{self._where} was saved as a whole, without subsets: leave dataset.subset out")
+            raise OSError(f"{self.where} was saved as a whole, without subsets: leave dataset.subset out")
         splits = content if isinstance(content, dict) else {str(content.split or "train"): content}
         return {name: table.flatten() if _has_fields(table) else table for name, table in splits.items()}
 
@@ -223,10 +231,10 @@ class Hub(Dataset):
     @functools.cached_property
     def _table(self) -> "datasets.Dataset":
         if self.split not in self._splits:
-            raise OSError(f"{self._where} has no split {self.split}: choose dataset.split from {_listed(self._splits)}")
+            raise OSError(f"{self.where} has no split {self.split}: choose dataset.split from {_listed(self._splits)}")
         table = self._splits[self.split]
         if not len(table):
-            raise OSError(f"split {self.split} of {self._where} is empty")
+            raise OSError(f"split {self.split} of {self.where} is empty")
         return table
 
     @functools.cached_property
@@ -252,9 +260,9 @@ class Hub(Dataset):
         asked: str = getattr(self, key)
         remedy = f": choose dataset.{key} from {_listed(fitting)}" if fitting else f", but {_listed(self._table.features)}"
         if asked != AUTO and asked not in fitting:
-            raise OSError(f"{self._where} has no column {asked} of {kind}{remedy}")
+            raise OSError(f"{self.where} has no column {asked} of {kind}{remedy}")
         if asked == AUTO and len(declared) != 1:
-            raise OSError(f"{self._where} has {'several columns' if declared else 'no column'} of {kind}{remedy}")
+            raise OSError(f"{self.where} has {'several columns' if declared else 'no column'} of {kind}{remedy}")
         return declared[0] if asked == AUTO else asked
 
     @functools.cached_property
@@ -265,7 +273,7 @@ class Hub(Dataset):
         kept = sorted(value for value in values if isinstance(value, str) or value >= 0)
         if len(kept) > MOST_CLASSES:
             raise OSError(
-                f"column {column} of {self._where} has {len(kept):,} values, which are no classes: choose "
+                f"column {column} of {self.where} has {len(kept):,} values, which are no classes: choose "
                 "another dataset.label_column"
             )
         return {value: place for place, value in enumerate(kept)}
@@ -276,45 +284,20 @@ class Hub(Dataset):
         return [self._numbered.get(value, -1) for value in self._table[column][:]] if column else []
 
     @functools.cached_property
-    def value_range(self) -> Range | None:  # type: ignore[override]  # found when it is first needed
-        rows = self._rows(None)
-        how: Any = {"declared": self.declared, "like": lambda: self._like.value_range if self._like else None}
-        return range_of(self._where, self._headers, range(len(rows)), rows.open, **how)
-
-    @functools.cached_property
-    def _headers(self) -> dict[int, Header]:
-        """The headers of all images of a `strict` set, else of some."""
-        rows = self._rows(None)
-        return read(range(len(rows)) if self.strict else sample(range(len(rows))), rows.open)
-
-    def _rows(self, value_range: Range | None) -> "_Rows":
-        return _Rows(self._table, self._columns[0], self.shape, f"{self._where}/{self.split}", value_range)
-
-    def _report_sizes(self) -> None:
-        """Report images that would be enlarged, once: among all of a `strict` set, else among some."""
-        if self._sizes_reported:
-            return
-        rows, size = self._rows(None), (self.shape[1], self.shape[2])
-        looked_at = len(rows if self.strict else sample(range(len(rows))))
-        too_small = [(printable(rows.name(index)), own) for index, own in smaller(self._headers, size)]
-        report_smaller(self._where, too_small, looked_at, len(rows), size, strict=self.strict)
-        report_cropped(self._where, self._headers, size)
-        self._sizes_reported = True
+    def _rows(self) -> "_Rows":
+        return _Rows(self._table, self._columns[0], self.shape, f"{self.where}/{self.split}")
 
 
 class _Rows(MapStyle[Tensor]):
     """Images by row, stored as bytes or as files; they are decoded here, because the library has other rules."""
 
-    def __init__(
-        self, table: "datasets.Dataset", column: str, shape: tuple[int, ...], where: str, value_range: Range | None
-    ) -> None:
+    value_range: Range | None = None
+
+    def __init__(self, table: "datasets.Dataset", column: str, shape: tuple[int, ...], where: str) -> None:
         import datasets
 
-        self.column = column
+        self.column, self.shape, self.where = column, shape, where
         self.table = table.select_columns([column]).cast_column(column, datasets.Image(decode=False))
-        self.shape = shape
-        self.where = where
-        self.value_range = value_range
 
     def __len__(self) -> int:
         return len(self.table)
@@ -346,10 +329,6 @@ class _Rows(MapStyle[Tensor]):
             lengths, paths = (compute.struct_field(batch[self.column], name) for name in ("bytes", "path"))
             for length, path in zip(compute.binary_length(lengths).to_pylist(), paths.to_pylist(), strict=True):
                 yield length if length is not None else Path(path).stat().st_size if path else 0
-
-    def open(self, index: int) -> IO[bytes]:
-        """Open an image that is given by its row."""
-        return io.BytesIO(self.content(index))
 
 
 def _content(stored: dict[str, Any]) -> bytes:

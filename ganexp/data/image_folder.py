@@ -4,8 +4,9 @@ import copy
 import functools
 import logging
 import os
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import IO, Any, Literal
 
 import torch
 from torch import Tensor
@@ -13,19 +14,18 @@ from torch.utils.data import Dataset as MapStyle
 
 from ganexp.data.arrangement import DOCUMENT, TEST, TRAIN, VALIDATION, classes_by_document, classes_by_folder, splits_of, top_of
 from ganexp.data.corrupt import report_skipped
-from ganexp.data.dataset import Dataset, Range, Size, Stamp, sides
+from ganexp.data.dataset import Range, Size, Stamp
 from ganexp.data.decoding import ImageFiles
 from ganexp.data.digest import of_files
+from ganexp.data.encoded import EncodedImages
 from ganexp.data.folder import LARGEST, Listing, counted, images_at, listed
-from ganexp.data.headers import Header, read, report_cropped, report_smaller, sample, smaller
-from ganexp.data.levels import ordered, range_of
 from ganexp.printable import printable
 from ganexp.ranges import checked
 
 log = logging.getLogger(__name__)
 
 
-class ImageFolder(Dataset):
+class ImageFolder(EncodedImages):
     """Every image in a folder or zip archive, at any depth: shorter side scaled to `image_size`, then the central square.
 
     - Files count as images by their extensions: torchvision's, and `.gif`. Other files are skipped and counted in a warning,
@@ -59,11 +59,7 @@ class ImageFolder(Dataset):
     """
 
     _split = TRAIN
-    _reported = False
-    double = False
-    """Whether each file holds two images side by side; `Pairs`, which cuts them, then reports what is cropped."""
-    like: Dataset | None = None
-    """A data set whose `value_range` is taken, if it has one, as that of the training part for what is held out."""
+    _files_reported = False
 
     @checked
     def __init__(
@@ -75,19 +71,32 @@ class ImageFolder(Dataset):
         range: Range | None = None,
         strict: bool = False,
     ) -> None:
-        self.strict, self.declared = strict, ordered(range)
-        self.shape = (channels, *sides(image_size))
+        super().__init__(image_size, channels, range, strict=strict)
         self.folder = Path(os.path.expanduser(path))
         self.place = images_at(self.folder)
 
+    @property
+    def where(self) -> str:
+        return printable(self.folder)
+
+    @property
+    def images(self) -> Sequence[Path]:
+        return list(self._stamps)
+
+    def open(self, image: Path) -> IO[bytes]:
+        return self.place.open(image)
+
+    def name_of(self, image: Path) -> str:
+        return str(image.relative_to(self.folder))
+
     def fingerprint(self) -> list[object]:
         """Return the path of the folder or archive, and the name, size and times (in an archive, checksum) of every image."""
-        self._report()
+        self.report()
         levels = [self.value_range] if self.value_range else []
         return [*self.place.fingerprint(), *levels, *((name, *stamp) for name, stamp in self._named())]
 
     def digest(self) -> str:
-        self._report()
+        self.report()
         files = [*self._stamps, *filter(None, [self._document])]
         names = [(name, size) for name, (size, *_) in self._named()]
         if self._document:
@@ -96,12 +105,12 @@ class ImageFolder(Dataset):
 
     def load(self) -> MapStyle[Tensor]:
         """Return a map-style dataset of `(C, H, W)`, uint8, decoded as it is read."""
-        self._report()
-        return ImageFiles(list(self._stamps), self.shape, value_range=self.value_range, read=self.place.read)
+        self.report()
+        return ImageFiles(self.images, self.shape, value_range=self.value_range, read=self.place.read)
 
     def skip(self, corrupt: dict[int, str]) -> None:
         """Leave out images from now on; classes stay as they are, even if one has lost all of its images."""
-        report_skipped(printable(self.folder), corrupt, len(self._stamps))
+        report_skipped(self.where, corrupt, len(self._stamps))
         self.class_names  # noqa: B018 (found while all are there)
         self._stamps = {path: stamp for index, (path, stamp) in enumerate(self._stamps.items()) if index not in corrupt}
 
@@ -113,20 +122,8 @@ class ImageFolder(Dataset):
         others = copy.copy(self)
         for name in ("_stamps", "_document", "_class_of", "headers", "value_range"):
             vars(others).pop(name, None)
-        others._split, others._reported, others.like = split, False, self
+        others._split, others._sizes_reported, others.like = split, False, self
         return others
-
-    @functools.cached_property
-    def value_range(self) -> Range | None:  # type: ignore[override]  # found when it is first needed
-        where, files = printable(self.folder), list(self._stamps)
-        how: Any = {"declared": self.declared, "like": lambda: self.like.value_range if self.like else None}
-        return range_of(where, self.headers, files, self.place.open, **how)
-
-    @functools.cached_property
-    def headers(self) -> dict[Path, Header]:
-        """The headers of all images of a `strict` set, else of some."""
-        files = list(self._stamps)
-        return read(files if self.strict else sample(files), self.place.open)
 
     @property
     def classes(self) -> int:  # type: ignore[override]  # read when it is first needed
@@ -175,7 +172,7 @@ class ImageFolder(Dataset):
         return next((path for path in above if path in others), None)
 
     def _named(self) -> list[tuple[str, Stamp]]:
-        return [(str(path.relative_to(self.folder)), stamp) for path, stamp in self._stamps.items()]
+        return [(self.name_of(path), stamp) for path, stamp in self._stamps.items()]
 
     @functools.cached_property
     def _listed(self) -> Listing:
@@ -191,21 +188,15 @@ class ImageFolder(Dataset):
         place, alone = self._splits[self._split], len(self._splits) == 1
         return {path: stamp for path, stamp in self._listed.images.items() if alone or path.is_relative_to(place)}
 
-    def _report(self) -> None:
-        """Report, once, files that are no images, and images that would be enlarged."""
-        if self._reported:
-            return
-        files, where = list(self._stamps), printable(self.folder)
-        if self._split == TRAIN and len(self._splits) > 1:
+    def report(self) -> None:
+        """Report, once, which folders are left out and which files are no images; then what `report_sizes` does."""
+        if self._split == TRAIN and not self._files_reported:
+            self._files_reported = True
             further = ", ".join(printable(folder.name) for split, folder in self._splits.items() if split != TRAIN)
-            log.info("%s: the images in %s are taken, without those in %s.", where, self._splits[TRAIN].name, further)
-        skipped = [kind for path, kind in self._listed.skipped if path != self._document and self._split == TRAIN]
-        if skipped:
-            log.warning("%s: %d images are read, %d skipped (%s).", where, len(files), len(skipped), counted(skipped))
-        looked_at = files if self.strict else sample(files)
-        size = self.shape[1], self.shape[2]
-        too_small = [(printable(path.relative_to(self.folder)), own) for path, own in smaller(self.headers, size)]
-        report_smaller(where, too_small, len(looked_at), len(files), size, strict=self.strict)
-        if self._split == TRAIN and not self.double:
-            report_cropped(where, self.headers, size)
-        self._reported = True
+            if further:
+                log.info("%s: the images in %s are taken, without those in %s.", self.where, self._splits[TRAIN].name, further)
+            skipped = [kind for path, kind in self._listed.skipped if path != self._document]
+            if skipped:
+                read = len(self._stamps)
+                log.warning("%s: %d images are read, %d skipped (%s).", self.where, read, len(skipped), counted(skipped))
+        self.report_sizes()

@@ -142,15 +142,17 @@ class _Stacks(Dataset):
         return others
 
     def skip(self, corrupt: dict[int, str]) -> None:
-        report_skipped(printable(self.folders[-1].folder), corrupt, len(self._files))
+        report_skipped(self.folders[-1].where, corrupt, len(self._files))
         self._files = {name: files for i, (name, files) in enumerate(self._files.items()) if i not in corrupt}
 
     @functools.cached_property
     def _files(self) -> dict[str, tuple[Path, ...]]:
         """The picture of each pair, or its two images, by their common name."""
+        for folder in self.folders:
+            folder.report()
         if len(self.folders) == 1:
             self._report_single(self.folders[0])
-            return {str(path): (path,) for path in files_of(self.folders[0])}
+            return {str(path): (path,) for path in self.folders[0].images}
         sources, targets = (_by_name(images) for images in self.folders)
         lone = [
             images[name]
@@ -177,17 +179,12 @@ class _Stacks(Dataset):
         _, height, width = self.shapes[1]
         others = [path for path, header in folder.headers.items() if not is_double(header, (height, width))]
         if others:
-            name, (own_width, own_height) = printable(others[0].relative_to(folder.folder)), folder.headers[others[0]].size
+            name, (own_width, own_height) = printable(folder.name_of(others[0])), folder.headers[others[0]].size
             log.warning(
                 "%s: %d of %d pictures looked at have other proportions than two images of %d×%d side by side, %s among them: "
                 "each is cut in the middle, and its halves are cropped. Name dataset.sources and dataset.targets if they are "
                 "single images, or bring dataset.image_size to the proportions of a half.",
-                printable(folder.folder),
-                len(others),
-                len(folder.headers),
-                width,
-                height,
-                f"{name} ({own_width}×{own_height})",
+                *(folder.where, len(others), len(folder.headers), width, height, f"{name} ({own_width}×{own_height})"),
             )
 
 
@@ -244,17 +241,11 @@ def folder_at(argument: str, path: str, image_size: Size, strict: bool, **settin
         raise ValueError(f"{argument}{str(error).removeprefix('path')}") from None
 
 
-def files_of(folder: ImageFolder) -> Sequence[Path]:
-    """Return the images of a folder, in their order."""
-    return folder.load().files  # type: ignore[attr-defined]  # those of `ImageFiles`
-
-
 def _by_name(folder: ImageFolder) -> dict[str, Path]:
     """Return the images of a folder by their paths in it, without extensions."""
-    files = files_of(folder)
-    top = top_of(files)
+    top = top_of(folder.images)
     named: dict[str, Path] = {}
-    for path in files:
+    for path in folder.images:
         name = path.relative_to(top).with_suffix("").as_posix()
         if name in named:
             raise OSError(f"{printable(named[name])} and {printable(path)} have one name: remove one of them, or rename it")

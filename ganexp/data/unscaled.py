@@ -41,19 +41,17 @@ def images_in(place: Path, shape: Sequence[int], most: int | None = None, like: 
     """
     if len(shape) != 3 or shape[0] not in (1, 3):
         raise ValueError(f"a folder of images does not compare with data of shape {tuple(shape)}")
-    folder = ImageFolder(str(place), image_size=1, channels=1 if shape[0] == 1 else 3)
-    folder.like = like
-    listed: Any = folder.load()
     size = shape[2], shape[1]
-    for path in listed.files:
-        own_size = size_of(functools.partial(folder.place.open, path), decode=True)  # broken ones are left out below
+    folder = ImageFolder(str(place), channels=1 if shape[0] == 1 else 3)
+    folder.shape, folder.like = tuple(shape), like  # sides may be longer than `image_size` can be
+    for path in folder.images:
+        own_size = size_of(functools.partial(folder.open, path), decode=True)  # broken ones are left out below
         if own_size not in (None, size):
             sizes = ["×".join(map(str, sides)) for sides in (own_size, size)]
             raise ValueError(
                 f"{printable(path)} has {sizes[0]} pixels, and the data {sizes[1]}: scale the images yourself, or set "
                 "dataset.image_size, since scaling changes every figure"
             )
-    folder.shape = tuple(shape)  # only now, so that smaller images are refused, and not reported as enlarged
     data: Any = load(folder, default_folder())
     if most is None or most >= len(data):
         return data
