@@ -38,12 +38,8 @@ def unfinished_name(path: Path) -> Path:
 def atomic_write(path: Path, *, durable: bool = True) -> Iterator[IO[bytes]]:
     """Open a file to be written beside `path`, in a folder that is made if need be; once complete, it is renamed over `path`.
 
-    Args:
-        path: The file.
-        durable: Whether it is flushed to disk first, so that not even a loss of power leaves half of it.
-
-    Raises:
-        Unwritable: The file could not be written; what was at `path` is untouched, and nothing else is left behind.
+    If it is `durable`, it is flushed to disk first, so that not even a loss of power leaves half of it. Where it cannot be
+    written, an `Unwritable` is raised: what was at `path` is untouched, and nothing else is left behind.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = unfinished_name(path)
@@ -96,12 +92,7 @@ def refuse_unwritable(path: Path, size: int = 1) -> None:
 
 
 def refuse_taken(path: Path, overwrite: bool) -> None:
-    """Refuse, before the work, a file that exists, unless it may be overwritten, or that cannot be written.
-
-    Raises:
-        FileExistsError: It is there; the message is one sentence.
-        Unwritable: It could not be written.
-    """
+    """Refuse, before the work, a file that exists, unless it may be overwritten, or that cannot be written."""
     if path.exists() and not overwrite:
         raise FileExistsError(f"{path} is there already: add --overwrite to replace it, or name another place with --output")
     refuse_unwritable(path)
@@ -123,9 +114,7 @@ def write_state(path: Path, state: Any) -> None:
 def read_state(path: Path) -> Any:
     """Read what `write_state` or torch has written, onto the CPU; nothing in the file is executed.
 
-    Raises:
-        FileNotFoundError: There is no file.
-        ValueError: It is no file, or broken.
+    A file that is missing raises a FileNotFoundError, and a broken one a ValueError.
     """
     import torch
 
@@ -142,11 +131,7 @@ def read_state(path: Path) -> Any:
 
 
 def weights_among(stored: Any, like: "Mapping[str, Tensor]") -> "dict[str, Tensor]":
-    """Return the weights of a network, by its names, from a state that may be anyone's, in the types of `like`.
-
-    Raises:
-        ValueError: One is missing, of another shape, without values in a plain layout, or not finite.
-    """
+    """Return the weights of a network, by its names, from a state that may be anyone's, in the types of `like`."""
     import torch
 
     weights = {}
@@ -176,8 +161,7 @@ def write_document(path: Path, values: Any) -> None:
 def leaves(values: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     """Yield every value that is no container under its dotted key; in lists, numbers are keys. Empty ones are passed over.
 
-    Raises:
-        ValueError: It is nested more than `DEEPEST` deep; the text is the key.
+    Where values are nested more than `DEEPEST` deep, the text of a ValueError is the key.
     """
     remaining: list[tuple[str, Any, int]] = [("", values, 0)]
     while remaining:

@@ -69,10 +69,7 @@ class Dataset:
     def load(self) -> Tensor | MapStyle[Tensor]:
         """Read the data: a tensor of all samples, images as uint8 and points as float, or a map-style dataset of samples.
 
-        A set that has `parts` is joined from them.
-
-        Raises:
-            OSError: The data are not available.
+        A set that has `parts` is joined from them. Data that are not available raise an OSError.
         """
         if not self.parts:
             raise NotImplementedError
@@ -93,11 +90,7 @@ class Dataset:
         return self.shape
 
     def derive(self, batch: Batch) -> Batch:
-        """Return a batch of samples with their sources; each pair depends on what was loaded for it alone.
-
-        Args:
-            batch: Samples as `load` returns them, in [-1, 1], perhaps mirrored, and their labels, on the device.
-        """
+        """Return samples, as they are fed, in [-1, 1] and perhaps mirrored, with sources; each is made from its own sample."""
         return batch
 
     def pictures(self, samples: Tensor) -> Tensor:
@@ -120,11 +113,7 @@ class Dataset:
         return replace(batch, values=self.pictures(batch.values))
 
     def labels(self) -> Tensor:
-        """Return the class of each sample, `(N,)`, int64, in the order of `load`.
-
-        Raises:
-            OSError, ValueError: The labels cannot be read, or there are none.
-        """
+        """Return the class of each sample, `(N,)`, int64, in the order of `load`; a ValueError says that there are none."""
         raise ValueError("other data sets have some")
 
     def fingerprint(self) -> Any:
@@ -157,14 +146,10 @@ class Dataset:
     @property
     def is_here(self) -> bool:
         """Whether it can be loaded without being downloaded first."""
-        return True
+        return all(part.is_here for part in self.parts)
 
     def skip(self, corrupt: dict[int, str]) -> None:
-        """Leave out images from now on, given by their indices in what `load` has returned, each with its error.
-
-        Raises:
-            OSError: No image would be left.
-        """
+        """Leave out images from now on, given by their indices in what `load` has returned, each with its error."""
         raise NotImplementedError
 
 
@@ -174,9 +159,8 @@ Stamp = tuple[int, int, int]
 def stamp(path: Path) -> Stamp:
     """Return the size of a file, and its times of modification and of change, to notice that it has changed.
 
-    Copying and unpacking tools set the modification time, and so may give two contents the same one; the system sets the time
-    of change, which also shows that a file was renamed or replaced. The inode would show no more, and network file systems
-    renumber inodes.
+    Copying and unpacking tools set the modification time, and so may give two contents the same one. The system sets the time
+    of change, which also shows that a file was renamed or replaced.
     """
     stat = path.stat()
     return stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns

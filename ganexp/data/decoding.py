@@ -65,13 +65,10 @@ def decoded(
 
     Args:
         path: The file.
-        shape: The shape of the result: 3 channels for colour, 1 for grey.
+        shape: Of the result: 3 channels for colour, 1 for grey.
         crop: Side of the square that is cut out before it is scaled; the image's shorter side by default.
         value_range: What is black and white in an image of more than eight bits; one that exceeds it cannot be decoded.
         read: Returns the content of a file that does not lie at `path`, but in an archive or table.
-
-    Raises:
-        DecodingError: The image cannot be decoded, or has so many pixels that Pillow takes it for an attack (over 179 million).
     """
     with upright(path, read, value_range) as image:
         if crop:
@@ -84,8 +81,7 @@ def decoded(
 def upright(path: Path, read: Callable[[Path], bytes] | None = None, value_range: Range | None = None) -> Iterator[Image.Image]:
     """Open an image, of eight bits per channel, turned as its EXIF says; an error in the block becomes a `DecodingError`.
 
-    Raises:
-        DecodingError: As `decoded`, whose arguments it has; a `ReadingError` where the machine is at fault.
+    The arguments are those of `decoded`. Pillow refuses images of over 179 million pixels, which it takes for an attack.
     """
     try:
         with Image.open(io.BytesIO(read(path)) if read else path) as image:
@@ -110,7 +106,7 @@ def fitted(image: Image.Image, shape: tuple[int, ...], part: Part | None = None)
 
     Args:
         image: The image.
-        shape: The shape of the result: 3 channels for colour, 1 for grey.
+        shape: Of the result: 3 channels for colour, 1 for grey.
         part: As `middle_of` another image of the same view, perhaps in another resolution, of which the same part is taken.
     """
     channels, height, width = shape

@@ -34,7 +34,7 @@ class Derived(Dataset):
         if of.source_shape:
             raise ValueError(f"of should be a data set without sources, and {type(of).__name__} has its own")
         self.of, self.hold_out = of, hold_out
-        self.shape, self.strict, self.modes, self.stack_of = of.shape, of.strict, of.modes, of.stack_of
+        self.shape, self.modes, self.stack_of = of.shape, of.modes, of.stack_of
 
     def check(self, run: Facts) -> None:
         self.of.check(run)
@@ -74,10 +74,6 @@ class Derived(Dataset):
         labels = self.of.labels()
         return labels[self._which(len(labels))] if self.hold_out else labels
 
-    def fingerprint(self) -> Any:
-        inner = self.of.fingerprint()
-        return None if inner is None else [type(self.of).__qualname__, inner]
-
     def digest(self) -> str:
         whole = self.of.digest()
         return f"{whole}-{'held-out' if self._is_held_out else 'without'}-{self.hold_out}" if whole and self.hold_out else whole
@@ -93,13 +89,6 @@ class Derived(Dataset):
             return None
         others.of = of
         return others
-
-    @property
-    def is_here(self) -> bool:
-        return self.of.is_here
-
-    def skip(self, corrupt: dict[int, str]) -> None:
-        self.of.skip(corrupt)
 
     def _which(self, n: int) -> list[int]:
         """Return the indices of this set's samples in the other set, which holds `n`."""

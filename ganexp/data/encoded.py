@@ -18,7 +18,9 @@ log = logging.getLogger(__name__)
 class EncodedImages(Dataset):
     """Images in formats that Pillow reads; an image is given by its file, or by the number of its row.
 
-    Its arguments are those of `ImageFolder`.
+    Args:
+        where: The name of the set in messages.
+        image_size, channels, range, strict: As in `ImageFolder`.
     """
 
     like: Dataset | None = None
@@ -27,14 +29,9 @@ class EncodedImages(Dataset):
     """Whether each file holds two images side by side; `Pairs`, which cuts them, then reports what is cropped."""
     _sizes_reported = False
 
-    def __init__(self, image_size: Size, channels: int, range: Range | None, *, strict: bool) -> None:
-        self.shape = (channels, *sides(image_size))
+    def __init__(self, where: str, image_size: Size, channels: int, range: Range | None, *, strict: bool) -> None:
+        self.where, self.shape = printable(where), (channels, *sides(image_size))
         self.strict, self._declared = strict, ordered(range)
-
-    @property
-    def where(self) -> str:
-        """The name of the set in messages."""
-        raise NotImplementedError
 
     @property
     def images(self) -> Sequence[Any]:

@@ -74,7 +74,6 @@ class Feed(Iterator[Batch]):
         self._derive = derive
         self.batch_size = batch_size // processes.count
         self._global_batch_size, self._seed, self._flip, self._digest, self._labels = batch_size, seed, flip, digest, labels
-        # Not a method: a loader that refers to its feed would keep its processes alive.
         self._share = functools.partial(_share, processes, batch_size)
         self._begin()
         self.seek(0)
@@ -82,6 +81,14 @@ class Feed(Iterator[Batch]):
     def _begin(self) -> None:
         """Prepare for `seek`."""
         raise NotImplementedError
+
+    def _order(self, batches: int, size: int, device: torch.device | str) -> Iterator[Tensor]:
+        """Return this process's indices after a number of batches, those of `size` samples of all processes at a time.
+
+        The feed is not part of them: a loader that referred to it would keep its processes alive.
+        """
+        n, drawn = len(self.data), batches * self._global_batch_size  # type: ignore[arg-type]
+        return map(self._share, index_batches(n, size, self._seed, device, drawn, flip=self._flip))
 
     def seek(self, batches: int) -> None:
         """Continue as if this many batches had been drawn."""
@@ -99,10 +106,7 @@ class Feed(Iterator[Batch]):
 
 
 class Resident(Feed):
-    """Batches gathered on the device from a tensor that lies there as a whole, several at once if they are small.
-
-    Its arguments are those of `Feed`.
-    """
+    """Batches gathered on the device from a tensor that lies there as a whole, several at once if they are small."""
 
     data: Tensor
 
@@ -110,12 +114,10 @@ class Resident(Feed):
         self.data = self.data.to(self.device)
         self._labels = None if self._labels is None else self._labels.to(self.device)
         at_once = CHUNK // (self.batch_size * self.data[0].numel() * self.dtype.itemsize)
-        size = self._global_batch_size * min(64, max(1, at_once))
-        self._order = functools.partial(index_batches, len(self.data), size, self._seed, self.device, flip=self._flip)
-        self._gather = functools.partial(_gather, self.data, flip=self._flip)
+        self._samples_at_once = self._global_batch_size * min(64, max(1, at_once))
 
     def seek(self, batches: int) -> None:
-        self._indices = map(self._share, self._order(batches * self._global_batch_size))
+        self._indices = self._order(batches, self._samples_at_once, self.device)
         self._ready: list[Batch] = []
 
     def close(self) -> None:
@@ -124,7 +126,7 @@ class Resident(Feed):
     def __next__(self) -> Batch:
         if not self._ready:
             indices = next(self._indices)
-            images = to_range(self._gather(indices), self.dtype)
+            images = to_range(_gather(self.data, indices, flip=self._flip), self.dtype)
             batches = self._derive(Batch(images, _conditions(self._labels, indices)))
             self._ready = batches.split(self.batch_size)[::-1]
         return self._ready.pop()
@@ -135,13 +137,10 @@ class Streamed(Feed):
 
     A torch DataLoader reads ahead, in `workers` processes, until `close`. On a GPU the next batch is copied, from pinned
     memory and on a separate stream, while the current one is being used.
-
-    Its arguments are those of `Feed`.
     """
 
     def _begin(self) -> None:
-        n, on_gpu = len(self.data), self.device.type == "cuda"  # type: ignore[arg-type]
-        self._order = functools.partial(index_batches, n, self._global_batch_size, self._seed, "cpu", flip=self._flip)
+        on_gpu = self.device.type == "cuda"
         batches = _InBatches(self.data, self._flip)
         self._loader = functools.partial(loader, batches, self.workers, pin_memory=on_gpu, collate_fn=default_convert)
         self._aside = torch.cuda.Stream(self.device) if on_gpu else None
@@ -157,10 +156,10 @@ class Streamed(Feed):
         self._ahead: Batch | None = None
 
     def _start(self) -> None:
-        indices = (batch.tolist() for batch in map(self._share, self._order(self._drawn * self._global_batch_size)))
+        indices = map(Tensor.tolist, self._order(self._drawn, self._global_batch_size, "cpu"))
         generator = stream(self._seed, "workers", index=self._drawn)
         self._batches = iter(self._loader(generator=generator, batch_sampler=indices))
-        self._indices = map(self._share, self._order(self._drawn * self._global_batch_size))  # once more, for the labels
+        self._indices = self._order(self._drawn, self._global_batch_size, "cpu")  # once more, for the labels
 
     def __next__(self) -> Batch:
         if self._batches is None:

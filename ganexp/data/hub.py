@@ -74,11 +74,13 @@ class Hub(EncodedImages):
         range: Range | None = None,
         strict: bool = False,
     ) -> None:
-        super().__init__(image_size, channels, range, strict=strict)
-        self.split, self.subset, self.revision = split, subset, revision
         self.paths = [os.path.expanduser(place) for place in ([path] if isinstance(path, str) else path)]
+        super().__init__(", ".join(self.paths), image_size, channels, range, strict=strict)
+        self.split, self.subset, self.revision = split, subset, revision
         self.image_column, self.label_column = image_column, label_column
         self._left_out: list[int] = []
+        self._folder = Path(self.paths[0]) if len(self.paths) == 1 and Path(self.paths[0]).is_dir() else None
+        self._tars = self.paths if not self._folder and all(place.endswith(".tar") for place in self.paths) else []
         is_name = isinstance(path, str) and path.count("/") == 1 and path[0] not in "/.~"
         if not (self._folder or self._tars or is_name):
             raise ValueError(
@@ -158,10 +160,6 @@ class Hub(EncodedImages):
         return bool(self._folder or local) or "_splits" in vars(self)
 
     @property
-    def where(self) -> str:
-        return printable(", ".join(self.paths))
-
-    @property
     def images(self) -> Sequence[int]:
         return range(len(self._table))
 
@@ -171,20 +169,12 @@ class Hub(EncodedImages):
     def name_of(self, image: int) -> str:
         return self._rows.name(image)
 
-    @property
-    def _folder(self) -> Path | None:
-        return Path(self.paths[0]) if len(self.paths) == 1 and Path(self.paths[0]).is_dir() else None
-
-    @property
-    def _tars(self) -> list[str]:
-        return self.paths if not self._folder and all(path.endswith(".tar") for path in self.paths) else []
-
     @functools.cached_property
     def _splits(self) -> "dict[str, datasets.Dataset]":
-        """Read every split, and download it unless it is in the library's cache."""
+        """All splits, downloaded unless they are in the library's cache."""
         import datasets
 
-        folder = self._folder
+        folder, path = self._folder, self.paths[0]
         is_saved = folder is not None and any((folder / name).exists() for name in ("dataset_dict.json", "state.json"))
         strange = folder and next((path for path in folder.rglob("*") if not path.is_file() and not path.is_dir()), None)
         if strange:  # a pipe would be waited for
@@ -195,15 +185,14 @@ class Hub(EncodedImages):
                 f"{printable(document)} is of StyleGAN's tools, and the package datasets does not read it: choose "
                 "dataset=image_folder"
             )
-        where = self.paths[0]
-        what: Any = {"path": where, "name": self.subset, "revision": self.revision}
+        settings: dict[str, Any] = {"path": path, "name": self.subset, "revision": self.revision}
         if self._tars:
-            what = {"path": "webdataset", "name": self.subset, "data_files": {self.split: self._tars}}
+            settings = {"path": "webdataset", "name": self.subset, "data_files": {self.split: self._tars}}
         try:
             with _without_bars(self.is_here):
                 if not self._tars and not is_saved:
-                    what |= self._visible_files(where)
-                content: Any = datasets.load_from_disk(where) if is_saved else datasets.load_dataset(**what)
+                    settings |= self._visible_files(path)
+                content: Any = datasets.load_from_disk(path) if is_saved else datasets.load_dataset(**settings)
         except Exception as error:  # the library, the hub's client and pyarrow each have their own errors
             reason = one_line(error)
             remedy = (
@@ -216,13 +205,16 @@ class Hub(EncodedImages):
         if is_saved and self.subset:
             raise OSError(f"{self.where} was saved as a whole, without subsets: leave dataset.subset out")
         splits = content if isinstance(content, dict) else {str(content.split or "train"): content}
-        return {name: table.flatten() if _has_fields(table) else table for name, table in splits.items()}
+        for name, table in splits.items():
+            if any(isinstance(feature, dict) for feature in table.features.values()):  # such as json in tar files
+                splits[name] = table.flatten()  # whose fields become columns such as json.label
+        return splits
 
-    def _visible_files(self, where: str) -> dict[str, Any]:
+    def _visible_files(self, path: str) -> dict[str, Any]:
         """Return the files of each split without hidden ones, as an argument; nothing if there are no hidden ones."""
         import datasets
 
-        builder = datasets.load_dataset_builder(where, self.subset, revision=self.revision)
+        builder = datasets.load_dataset_builder(path, self.subset, revision=self.revision)
         base = f"{self._folder.resolve() if self._folder else builder.base_path}/"
         files = builder.config.data_files or {}
         visible = {split: [file for file in names if not is_hidden(file.removeprefix(base))] for split, names in files.items()}
@@ -245,7 +237,8 @@ class Hub(EncodedImages):
         features = self._table.features
         images = [name for name, kind in features.items() if isinstance(kind, datasets.Image)]
         classes = [name for name, kind in features.items() if isinstance(kind, datasets.ClassLabel)]
-        others = [name for name, kind in features.items() if isinstance(kind, datasets.Value) and _tells_classes(kind.dtype)]
+        values = {name: kind.dtype for name, kind in features.items() if isinstance(kind, datasets.Value)}
+        others = [name for name, dtype in values.items() if dtype.startswith(("string", "large_string", "int", "uint"))]
         if not classes and KEY_OF_TAR in features:
             classes = [name for name in LABELS_OF_TAR if name in others][:1]
         return (
@@ -257,17 +250,17 @@ class Hub(EncodedImages):
 
     def _column(self, key: str, declared: list[str], fitting: list[str], kind: str) -> str:
         """Return the requested column, which must be a fitting one, or with `auto` the only one declared to be of the kind."""
-        asked: str = getattr(self, key)
+        chosen: str = getattr(self, key)
         remedy = f": choose dataset.{key} from {_listed(fitting)}" if fitting else f", but {_listed(self._table.features)}"
-        if asked != AUTO and asked not in fitting:
-            raise OSError(f"{self.where} has no column {asked} of {kind}{remedy}")
-        if asked == AUTO and len(declared) != 1:
+        if chosen != AUTO and chosen not in fitting:
+            raise OSError(f"{self.where} has no column {chosen} of {kind}{remedy}")
+        if chosen == AUTO and len(declared) != 1:
             raise OSError(f"{self.where} has {'several columns' if declared else 'no column'} of {kind}{remedy}")
-        return declared[0] if asked == AUTO else asked
+        return declared[0] if chosen == AUTO else chosen
 
     @functools.cached_property
     def _numbered(self) -> dict[Any, int]:
-        """The class of each value in the label column that occurs and is no negative number."""
+        """The class of each value in the label column, but of negative numbers."""
         column = self._columns[1]
         values = set(self._table.unique(column)) - {None} if column else set()
         kept = sorted(value for value in values if isinstance(value, str) or value >= 0)
@@ -339,16 +332,6 @@ def _content(stored: dict[str, Any]) -> bytes:
     if not Path(stored["path"]).is_file():  # a device may have no end, and a pipe no beginning
         raise OSError(f"there is no file {printable(stored['path'])}")
     return Path(stored["path"]).read_bytes()
-
-
-def _has_fields(table: "datasets.Dataset") -> bool:
-    """Return whether a column has fields, as `json` of tar files, which become columns such as `json.label`."""
-    return any(isinstance(feature, dict) for feature in table.features.values())
-
-
-def _tells_classes(kind: str) -> bool:
-    """Return whether a column of this type may hold classes."""
-    return kind in ("string", "large_string") or kind.startswith(("int", "uint"))
 
 
 @contextmanager

@@ -71,13 +71,9 @@ class ImageFolder(EncodedImages):
         range: Range | None = None,
         strict: bool = False,
     ) -> None:
-        super().__init__(image_size, channels, range, strict=strict)
         self.folder = Path(os.path.expanduser(path))
+        super().__init__(str(self.folder), image_size, channels, range, strict=strict)
         self.place = images_at(self.folder)
-
-    @property
-    def where(self) -> str:
-        return printable(self.folder)
 
     @property
     def images(self) -> Sequence[Path]:

@@ -4,7 +4,6 @@ import functools
 import math
 import os
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Protocol
 
@@ -71,7 +70,7 @@ class Latents(Dataset):
     ) -> None:
         self.path, self.scale, self.decode = path, scale, decode
         self.decoder: Decoder | None = None
-        stored = self._stored[LATENTS]()
+        stored = self._stored[LATENTS]
         self._refuse(stored.dtype in FLOATS, "path", path, "floats", stored)
         own = tuple(stored.shape[1:])
         self.shape = own if shape is None else tuple(shape)
@@ -104,7 +103,7 @@ class Latents(Dataset):
             )
 
     def load(self) -> Tensor:
-        return self._stored[LATENTS]().reshape(self._length, *self.shape)
+        return self._stored[LATENTS].reshape(self._length, *self.shape)
 
     def derive(self, batch: Batch) -> Batch:
         return batch if self.scale == 1 else Batch(batch.values * self.scale, batch.conditions)
@@ -139,13 +138,13 @@ class Latents(Dataset):
         return of_data(self.load())
 
     @functools.cached_property
-    def _stored(self) -> dict[str, Callable[[], Tensor]]:
-        return {LATENTS: functools.partial(_array, self.path)} if self.path.endswith(".npy") else _tensors(self.path)
+    def _stored(self) -> dict[str, Tensor]:
+        return {LATENTS: _array(self.path)} if self.path.endswith(".npy") else _tensors(self.path)
 
     @functools.cached_property
     def _numbered(self) -> tuple[Tensor, Tensor]:
         place = str(self._of_labels)
-        read = self._stored[LABELS]() if place == self.path and LABELS in self._stored else _array(place)
+        read = self._stored[LABELS] if place == self.path and LABELS in self._stored else _array(place)
         whole = not read.is_floating_point() and read.dtype != torch.bool and read.shape == (self._length,)
         self._refuse(whole, "labels", place, f"{self._length} integers, one for each latent", read)
         values, numbers = read.long().unique(return_inverse=True)
@@ -171,8 +170,8 @@ def _array(path: str) -> Tensor:
         raise ValueError(f"{printable(path)} is no .npy file of numbers ({str(error)[:200]})") from None
 
 
-def _tensors(path: str) -> dict[str, Callable[[], Tensor]]:
-    """Return how the latents, and the labels, if there are any, are read from a `.safetensors` file."""
+def _tensors(path: str) -> dict[str, Tensor]:
+    """Map the latents of a `.safetensors` file, and its labels, if there are any, into memory."""
     import safetensors
 
     place = _file(path)
@@ -180,20 +179,14 @@ def _tensors(path: str) -> dict[str, Callable[[], Tensor]]:
         with safetensors.safe_open(place, "pt") as file:
             names = [*file.keys()]
             floats = [name for name in names if file.get_slice(name).get_dtype() in ("F16", "BF16", "F32", "F64")]
+            chosen = LATENTS if LATENTS in names else floats[0] if len(floats) == 1 else None
+            if chosen is not None:
+                labels = {LABELS: file.get_tensor(LABELS)} if LABELS in names else {}
+                return {LATENTS: file.get_tensor(chosen), **labels}
     except safetensors.SafetensorError as error:
         raise ValueError(f"{printable(path)} is no .npy or .safetensors file ({str(error)[:200]})") from None
-
-    def read(name: str) -> Tensor:
-        with safetensors.safe_open(place, "pt") as file:
-            tensor: Tensor = file.get_tensor(name)
-            return tensor
-
-    chosen = LATENTS if LATENTS in names else floats[0] if len(floats) == 1 else None
-    if chosen is None:
-        listed = printable(", ".join(names[:10])) or "none"
-        raise ValueError(f"{printable(path)} should hold an array called {LATENTS}, or one of floats alone, and has {listed}")
-    labels = {LABELS: functools.partial(read, LABELS)} if LABELS in names else {}
-    return {LATENTS: functools.partial(read, chosen), **labels}
+    listed = printable(", ".join(names[:10])) or "none"
+    raise ValueError(f"{printable(path)} should hold an array called {LATENTS}, or one of floats alone, and has {listed}")
 
 
 def _file(path: str) -> Path:

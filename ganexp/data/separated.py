@@ -35,7 +35,7 @@ class Separated(Dataset):
             raise ValueError(f"of should be a data set with sources, such as degraded, and {name} has no pairs")
         if of.source_shape[1:] != shape[1:] or of.source_shape[0] not in (1, shape[0]):
             raise ValueError(f"of should have sources shaped as its images, {shape}, not {of.source_shape}")
-        self.of, self.rounds, self.strict = of, rounds, of.strict
+        self.of, self.rounds = of, rounds
         self.shape = self.source_shape = (2 * shape[0], *shape[1:])
 
     @property
@@ -76,7 +76,3 @@ class Separated(Dataset):
         others = copy.copy(self)
         others.of, others.rounds = of, 1
         return others
-
-    @property
-    def is_here(self) -> bool:
-        return self.of.is_here

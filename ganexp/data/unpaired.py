@@ -62,7 +62,7 @@ class Unpaired(Dataset):
     ) -> None:
         if (path is None) == (a is None or b is None) or (path is not None and (a or b)):
             raise ValueError("either path should be given, to folders trainA and trainB, or both a and b")
-        self.rounds, self.strict = rounds, strict
+        self.rounds = rounds
         read = functools.partial(folder_at, image_size=image_size, strict=strict, channels=channels)
         ranges = ordered(a_range, "a_range"), ordered(b_range, "b_range")
         self.sets: tuple[ImageFolder, ...]

@@ -31,13 +31,9 @@ def images_in(place: Path, shape: Sequence[int], most: int | None = None, like: 
 
     Args:
         place: The folder or archive.
-        shape: The shape that they must have; colour becomes grey where C is 1.
+        shape: That of each image; colour becomes grey where C is 1.
         most: The most images that are taken, drawn at random, always the same ones.
         like: A data set whose black and white are those of images of more than eight bits, if it has such.
-
-    Raises:
-        ValueError: There are no images, one is of another size, or `shape` is not a shape of images.
-        OSError: The archive cannot be read, or no image can be decoded.
     """
     if len(shape) != 3 or shape[0] not in (1, 3):
         raise ValueError(f"a folder of images does not compare with data of shape {tuple(shape)}")

@@ -12,19 +12,14 @@ if TYPE_CHECKING:
     from ganexp.logging.weights_and_biases import WandbLogger
 
 HOMES = {
-    "Ending": "base",
-    "FolderLogger": "folder",
-    "Logger": "base",
-    "Picture": "base",
-    "ProgressLogger": "progress",
-    "Row": "base",
-    "RunDescription": "base",
-    "Summary": "base",
-    "TensorBoardLogger": "tensorboard",
-    "TrackioLogger": "trackio",
-    "WandbLogger": "weights_and_biases",
+    "base": ("Ending", "Logger", "Picture", "Row", "RunDescription", "Summary"),
+    "folder": ("FolderLogger",),
+    "progress": ("ProgressLogger",),
+    "tensorboard": ("TensorBoardLogger",),
+    "trackio": ("TrackioLogger",),
+    "weights_and_biases": ("WandbLogger",),
 }
-"""Where each name is defined; imported when it is first used: commands read run folders, for which no logger is needed."""
+"""What each module defines; imported when it is first used: commands read run folders, for which no logger is needed."""
 
 __all__ = [
     "Ending",
@@ -42,6 +37,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name not in HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{HOMES[name]}"), name)
+    for home, names in HOMES.items():
+        if name in names:
+            return getattr(importlib.import_module(f"{__name__}.{home}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

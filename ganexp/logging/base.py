@@ -91,12 +91,7 @@ class Logger:
         """Refuse, by a `Misfit`, a run that cannot be logged, before the run has a folder. Called in every process."""
 
     def open(self, run: RunDescription) -> None:
-        """Open the logger, in the main process. Called once, before the first row, if the run has a folder.
-
-        Raises:
-            Misfit: The logger cannot begin.
-            OSError: The logger cannot write.
-        """
+        """Open the logger, or raise a `Misfit`. Called once, in the main process, before the first row, if there is a folder."""
 
     def tick(self) -> None:
         """Note that one iteration has been launched. Called in the loop, so it must cost next to nothing."""

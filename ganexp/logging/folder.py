@@ -23,16 +23,9 @@ class FolderLogger(Logger):
     A value that is not finite is written as NaN or Infinity, which Python and pandas read back.
 
     Args:
-        folder: The run folder.
+        folder: The run folder, which is locked.
         resumed: Whether there are rows already, after which new ones are appended.
-        config: The run's configuration, as plain values.
-        provenance: Where the run comes from.
-        measures: What its loss, augmentation and evaluation measure, key by key, as plain values.
-
-    Raises:
-        FolderLocked: Another process is training there.
-        FileExistsError: There are rows, and none were expected.
-        OSError: The folder cannot be made, locked or written to.
+        config, provenance, measures: Documents that are written first, of the names that `RunFolder` explains.
     """
 
     def __init__(

@@ -30,13 +30,8 @@ def refuse_used(folder: Path) -> None:
 def lock(folder: Path) -> None:
     """Make a run folder, unless it is there, and lock it until this process ends or `unlock` is called.
 
-    Nothing in it may lead out of it: a run writes to several files and folders there.
-
-    Locking a folder again changes nothing, as long as no logger has taken the lock over.
-
-    Raises:
-        FolderLocked: Another process is training there.
-        OSError: The folder cannot be made or locked, or something in it is a link out of it.
+    No link in it may lead out of it, since a run writes to several files and folders there. Locking a folder again changes
+    nothing, as long as no logger has taken the lock over.
     """
     folder.mkdir(parents=True, exist_ok=True)
     if folder.resolve() in _held:

@@ -15,25 +15,17 @@ if TYPE_CHECKING:
     from ganexp.training.trainer import Trainer
 
 HOMES = {
-    "EMA": "averages",
-    "Average": "averages",
-    "Callback": "run",
-    "CheckpointError": "checkpoint",
-    "Checkpoints": "checkpoints",
-    "Diagnostics": "callbacks",
-    "Diverged": "guard",
-    "Dynamics": "callbacks",
-    "Evaluation": "callbacks",
-    "Guard": "guard",
-    "Measures": "callbacks",
-    "PowerAverage": "averages",
-    "Samples": "callbacks",
-    "Step": "step",
-    "Stopping": "stopping",
-    "Trainer": "trainer",
-    "UniformAverage": "averages",
+    "averages": ("EMA", "Average", "PowerAverage", "UniformAverage"),
+    "callbacks": ("Diagnostics", "Dynamics", "Evaluation", "Measures", "Samples"),
+    "checkpoint": ("CheckpointError",),
+    "checkpoints": ("Checkpoints",),
+    "guard": ("Diverged", "Guard"),
+    "run": ("Callback",),
+    "step": ("Step",),
+    "stopping": ("Stopping",),
+    "trainer": ("Trainer",),
 }
-"""Where each name is defined; imported when it is first used, since a step needs torch alone, and callbacks draw pictures."""
+"""What each module defines; imported when it is first used, since a step needs torch alone, and callbacks draw pictures."""
 
 __all__ = [
     "EMA",
@@ -57,6 +49,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name not in HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{HOMES[name]}"), name)
+    for home, names in HOMES.items():
+        if name in names:
+            return getattr(importlib.import_module(f"{__name__}.{home}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

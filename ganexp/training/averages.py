@@ -264,9 +264,6 @@ def post_hoc(snapshots: Sequence[Snapshot], iteration: int, width: float) -> dic
         snapshots: Averages at several iterations, of two widths or more for a close approximation.
         iteration: The one after which the average is wanted; snapshots of later ones are not used.
         width: The relative standard deviation that is wanted.
-
-    Raises:
-        ValueError: There is no snapshot of that iteration or an earlier one, or the width is out of range.
     """
     used = [snapshot for snapshot in snapshots if snapshot.iteration <= iteration]
     shares, _ = shares_of([(snapshot.iteration, snapshot.gamma) for snapshot in used], iteration, width)

@@ -97,11 +97,7 @@ def link(name: Path, path: Path) -> None:
 
 
 def load(path: Path) -> State:
-    """Read a checkpoint; nothing in the file is executed.
-
-    Raises:
-        CheckpointError: The file is missing, broken, or not a checkpoint of ganexp.
-    """
+    """Read a checkpoint; nothing in the file is executed."""
     try:
         state = read_state(path)
     except FileNotFoundError:

@@ -86,9 +86,6 @@ class Recorded(Step):
         step: The iteration.
         new_recorder: Makes the object that records; see `CudaRecorder`.
         warm_up: How many iterations run eagerly first, while libraries choose their kernels and optimisers create their state.
-
-    Raises:
-        ValueError: The strategy or another part cannot be recorded.
     """
 
     def __init__(self, step: Step, new_recorder: Callable[[], CudaRecorder], *, warm_up: int = 4) -> None:

@@ -43,11 +43,7 @@ class Guard:
         self.rollbacks = 0
 
     def passes(self, run: Run, row: Row) -> bool:
-        """Return whether a row is finite and plausible, and act on the divergence if it is not.
-
-        Raises:
-            Diverged: The run has to stop.
-        """
+        """Return whether a row is finite and plausible; if it is not, roll back, warn, or raise `Diverged`."""
         wrong = divergence_of(row)
         if not wrong:
             return True

@@ -35,9 +35,6 @@ class Reals:
         batch_size: How many latents the GAN draws for a batch, and so how many samples a real batch must have.
         device, dtype: The device and the type that batches are moved to.
         processes: The processes that train together, whose shares make up a batch.
-
-    Raises:
-        ValueError: `reals` gives no such batches; raised here, when one is drawn, or when an iterator ends.
     """
 
     def __init__(

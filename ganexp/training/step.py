@@ -28,9 +28,6 @@ class Step:
         d_steps, g_steps: Updates of each network, each at least 1.
         average: The averaged generator that samples come from; by default the generator itself.
         schedule: What moves the learning rates; by default nothing.
-
-    Raises:
-        ValueError: A count is not a positive integer, or the strategy needs what the game does not offer.
     """
 
     @checked
@@ -57,11 +54,7 @@ class Step:
         self.schedule.begin({"d": gan.optimizer_d, "g": gan.optimizer_g})
 
     def __call__(self, reals: Iterator[Any], *, keep_gradients: bool = False) -> None:
-        """Run one iteration on batches drawn from `reals`; the meter keeps its gradients if their norms will be read.
-
-        Raises:
-            ValueError: There are too few batches.
-        """
+        """Run one iteration on batches drawn from `reals`; the meter keeps its gradients if their norms will be read."""
         self.strategy.prepare()
         self.gan.meter.begin(keep_gradients=keep_gradients)
         before = self.gan.meter.updates.copy()

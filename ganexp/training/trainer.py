@@ -205,9 +205,7 @@ class Trainer:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Resume from a checkpoint's state; loggers drop the rows of later iterations.
 
-        Raises:
-            CheckpointError: It does not fit; the run stays as it was, unless a list in the state has numbers where
-                tensors belong.
+        Where it does not fit, the run stays as it was, unless a list in the state has numbers where tensors belong.
         """
         self._refuse_unfitting(state)
         try:

@@ -84,13 +84,7 @@ class Evaluation(Callback):
     ) -> dict[str, float]:
         """Return the figures of a generator, by key, and none in a process that does not write.
 
-        Args:
-            generator: The generator.
-            prior: What it is given, in batches.
-            shown: Shows how many of these have been taken.
-
-        Raises:
-            UserError: A measure has no value.
+        `shown` shows how many batches of latents have been taken. Where a measure has no value, a `UserError` says why.
         """
         with unchanged(prior, generator):
             generator = standing(generator, prior, self.standing)
