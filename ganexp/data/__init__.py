@@ -1,12 +1,4 @@
-"""Datasets, and the feed that brings them to the device.
-
-A dataset is cheap to construct: it checks its arguments and knows the `shape` of one sample, `(C, H, W)` or `(2,)`,
-before anything is read or downloaded. `load()` returns something indexable: a tensor that lies in memory as a whole, uint8
-for images and float for points, or a map-style torch dataset of uint8 images, or of floats for `Torch`, read on demand.
-
-A dataset whose samples have sources knows their `source_shape` too; `derive` makes or separates them, batch by batch, on the
-device, after the feed.
-"""
+"""Datasets (their contract is in `dataset.py`), and the feed that brings them to the device."""
 
 from ganexp.data.cache import default_folder
 from ganexp.data.cache import load as load_cached

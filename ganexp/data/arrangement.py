@@ -54,8 +54,7 @@ def classes_by_folder(files: Collection[Path], top: Path) -> list[str]:
 def classes_by_document(content: bytes, files: Collection[Path], folder: Path) -> list[Any] | None:
     """Return the class of each image according to the `dataset.json` of a folder: an integer or a text; nothing without labels.
 
-    Returns:
-        None if it is another kind of document.
+    None is returned if it is another kind of document.
     """
     where = printable(folder / DOCUMENT)
     try:

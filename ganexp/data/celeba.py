@@ -17,12 +17,8 @@ from ganexp.ranges import checked
 class CelebA(Downloaded):
     """162,770 faces of celebrities, aligned, 178×218 in colour (Liu et al. 2015): a central square of each, scaled.
 
-    Torchvision downloads it with the package gdown.
-
-    Args:
-        root: Where torchvision keeps its sets.
-        crop: Side of the square that is cut out, in pixels: 178 is the full width, 148 shows less of the background.
-        image_size: Side to which it is scaled, bilinearly with antialiasing.
+    The square has a side of `crop` pixels: 178 is the full width, 148 shows less of the background. It is scaled to
+    `image_size`, bilinearly with antialiasing. Torchvision downloads the set with the package gdown.
     """
 
     files = "celeba/img_align_celeba/*.jpg"

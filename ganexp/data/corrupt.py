@@ -5,6 +5,7 @@ The cache notes which ones they are, under the name that the set has with them; 
 
 import json
 import logging
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -17,14 +18,13 @@ from ganexp.documents import write_document
 
 log = logging.getLogger(__name__)
 NAMED = 10
-"""The most corrupt images that the log names."""
+"""The most images that a message names."""
 
 
 class Corrupt(DecodingError):
     """Some images of a set cannot be decoded; the message is about the first of them.
 
-    Args:
-        images: The error of each of them, one sentence, by its index in the set.
+    `images` has the error of each of them, one sentence, by its index in the set.
     """
 
     def __init__(self, images: dict[int, str]) -> None:
@@ -57,13 +57,17 @@ class TolerantDataset(MapStyle[Tensor]):
         return torch.stack(images) if images else torch.empty(0, dtype=torch.uint8), corrupt
 
 
+def first_of(texts: Sequence[str]) -> str:
+    """Return the first of some texts, and how many more there are."""
+    return "; ".join([*texts[:NAMED], *([f"and {len(texts) - NAMED:,} more"] if len(texts) > NAMED else [])])
+
+
 def report_skipped(where: str, images: dict[int, str], count: int) -> None:
     """Log how many of the `count` images of a set are left out, and the errors of the first ones; refuse to leave out all."""
     if len(images) == count:
         raise OSError(f"none of the images in {where} can be decoded: {images[0]}")
-    errors = "; ".join(images[index] for index in sorted(images)[:NAMED])
-    more = f"; and {len(images) - NAMED:,} more" if len(images) > NAMED else ""
-    log.warning("%s: %s of %s images are skipped: %s%s.", where, f"{len(images):,}", f"{count:,}", errors, more)
+    errors = first_of([images[index] for index in sorted(images)])
+    log.warning("%s: %s of %s images are skipped: %s.", where, f"{len(images):,}", f"{count:,}", errors)
 
 
 def note(folder: Path, name: str, images: dict[int, str]) -> None:

@@ -102,12 +102,8 @@ def fitted(image: Image.Image, shape: tuple[int, ...], part: Part | None = None)
     """Return a part of an image, by default its middle, `(C, H, W)`, uint8, scaled to height and width.
 
     To within one level of 255, the middle is that of torchvision's `Resize` and `CenterCrop`, which would first scale the whole
-    image: gigabytes, for one that is very long and one pixel wide. Only the part that is kept is processed.
-
-    Args:
-        image: The image.
-        shape: Of the result: 3 channels for colour, 1 for grey.
-        part: As `middle_of` another image of the same view, perhaps in another resolution, of which the same part is taken.
+    image: gigabytes, for one that is very long and one pixel wide. Only the part that is kept is processed. A `part` is that of
+    another image of the same view, perhaps in another resolution, as `middle_of` returns it.
     """
     channels, height, width = shape
     (whole_width, whole_height), box = part or middle_of(image.size, height, width)

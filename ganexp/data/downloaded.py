@@ -18,9 +18,7 @@ T = TypeVar("T")
 class Downloaded(Dataset):
     """The training part of a torchvision set, as squares.
 
-    Args:
-        root: Where torchvision keeps its sets. A set that is there already is used without touching the network.
-        image_size: Side of the square images.
+    If it is below `root` already, where torchvision keeps its sets, it is used without touching the network.
     """
 
     files: str
@@ -43,16 +41,16 @@ class Downloaded(Dataset):
 
     def fingerprint(self) -> list[object]:
         """Return the path of the set, and the name, size and times of every image file; none before a download."""
-        return [str(self.root.resolve()), *((path.name, *stamp(path)) for path in self._found())]
+        return [str(self.root.resolve()), *((path.name, *stamp(path)) for path in self._image_files())]
 
     def digest(self) -> str:
-        files = self._found()
+        files = self._image_files()
         names = [(str(path.relative_to(self.root)), path.stat().st_size) for path in files]
         return of_files(names, lambda place, length: Folder(self.root).head(files[place], length))
 
     @property
     def is_here(self) -> bool:
-        return bool(self._found())
+        return bool(self._image_files())
 
     def _read(self, part: Callable[[Any], T]) -> T:
         """Return a part of torchvision's set, which one process at a time downloads: the others then find it there."""
@@ -67,7 +65,7 @@ class Downloaded(Dataset):
         except Exception as error:  # torchvision's errors for broken files have no common type
             raise OSError(self._trouble(error)) from error
 
-    def _found(self) -> list[Path]:
+    def _image_files(self) -> list[Path]:
         return sorted(path for path in self.root.glob(self.files) if path.is_file())
 
     @property
@@ -79,7 +77,7 @@ class Downloaded(Dataset):
         name, folder = self.source.__name__, self._folder
         lines = str(error).split("\n")  # torchvision's own list of what it tried has the cause at its end
         reason = next((line.strip() for line in reversed(lines) if line.strip()), type(error).__name__)
-        if self._found():
+        if self._image_files():
             return (
                 f"the files of {name} in {folder} are broken or incomplete ({reason}): "
                 "replace them, or delete them to have all downloaded anew"

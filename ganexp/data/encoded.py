@@ -18,9 +18,7 @@ log = logging.getLogger(__name__)
 class EncodedImages(Dataset):
     """Images in formats that Pillow reads; an image is given by its file, or by the number of its row.
 
-    Args:
-        where: The name of the set in messages.
-        image_size, channels, range, strict: As in `ImageFolder`.
+    Messages call the set `where`; the other arguments are those of `ImageFolder`.
     """
 
     like: Dataset | None = None
@@ -53,8 +51,8 @@ class EncodedImages(Dataset):
 
     @functools.cached_property
     def value_range(self) -> Range | None:  # type: ignore[override]  # determined when it is first needed
-        how: Any = {"declared": self._declared, "like": lambda: self.like.value_range if self.like else None}
-        return range_of(self.where, self.headers, self.images, self.open, **how)
+        settings: Any = {"declared": self._declared, "like": lambda: self.like.value_range if self.like else None}
+        return range_of(self.where, self.headers, self.images, self.open, **settings)
 
     def report_sizes(self) -> None:
         """Report, once, images that would be enlarged or cropped; where the set is `strict`, refuse the first."""

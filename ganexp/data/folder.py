@@ -53,11 +53,11 @@ class Listing:
 def listed(place: "Folder | Archive") -> Listing:
     """List a folder or archive."""
     images, skipped = {}, []
-    for path, what in sorted(place.walk(), key=lambda entry: entry[0]):
-        if isinstance(what, str):
-            skipped.append((path, what))
+    for path, stamp_or_kind in sorted(place.walk(), key=lambda entry: entry[0]):
+        if isinstance(stamp_or_kind, str):
+            skipped.append((path, stamp_or_kind))
         else:
-            images[path] = what
+            images[path] = stamp_or_kind
     return Listing(images, skipped)
 
 
@@ -71,7 +71,7 @@ def images_at(path: Path) -> "Folder | Archive":
     if not path.is_dir() and not path.is_file():
         raise ValueError(f"path should be a folder of images or a zip archive, and {path} is neither")
     place = Folder(path) if path.is_dir() else Archive(path)
-    if all(isinstance(what, str) for _, what in place.walk()):
+    if all(isinstance(stamp_or_kind, str) for _, stamp_or_kind in place.walk()):
         lost = counted(kind for _, kind in listed(place).lost)
         but = f", but {lost}" if lost else ""
         raise ValueError(

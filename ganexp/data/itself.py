@@ -9,12 +9,7 @@ from ganexp.ranges import checked
 
 
 class Itself(Derived):
-    """The images of another data set, each of which is its own source and its own target.
-
-    Args:
-        of: The other data set.
-        hold_out: As in `Derived`.
-    """
+    """The images of another data set, each of which is its own source and its own target; `hold_out` is as in `Derived`."""
 
     @checked
     def __init__(self, *, of: Dataset, hold_out: HoldOut = 0) -> None:

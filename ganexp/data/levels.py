@@ -44,15 +44,8 @@ def range_of(
     """Return the values that are black and white in a set; None if its images have eight bits, or values beyond all `WHITES`.
 
     Only where some of the headers are of more than eight bits, and no range is declared, images are decoded: until white is
-    known to be the greatest, or else all.
-
-    Args:
-        where: The name of the set, for the log, which says what is found, and whether files are of different kinds.
-        headers: Those that were read, as `headers.read` returns them.
-        files: The whole set.
-        opened: Opens a file.
-        declared: The range, if it is known.
-        like: Returns the range of the set that this one is compared or trained with; called only if it is needed.
+    known to be the greatest, or else all. `like` returns the range of the set that this one is compared or trained with, and is
+    called only if it is needed. The log names the set as `where`.
     """
     kinds = Counter(_kind(header.mode) for header in headers.values())
     if len(kinds) == 1 and EIGHT_BITS in kinds:

@@ -8,11 +8,7 @@ NEAR = 3.0
 
 
 class Modes:
-    """The known modes of a data set, all equally likely.
-
-    Args:
-        count: How many there are.
-    """
+    """The known modes of a data set, `count` of them, all equally likely."""
 
     name = ""
     """How the mode of a sample is determined, in words."""
@@ -29,12 +25,7 @@ class Modes:
 
 
 class Gaussians(Modes):
-    """Modes of a mixture of Gaussians: the mode of a point is the nearest centre, if within `NEAR` standard deviations.
-
-    Args:
-        centers: `(modes, 2)`.
-        std: Standard deviation in each direction.
-    """
+    """Modes of a mixture of Gaussians: a point's is the nearest centre of `(modes, 2)`, within `NEAR` standard deviations."""
 
     name = f"within {NEAR:g} standard deviations of a mode"
 

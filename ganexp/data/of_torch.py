@@ -123,8 +123,7 @@ class _Samples(MapStyle[Tensor]):
 def tensor_of(sample: Any) -> Tensor:
     """Return the image, or the point, of a sample as a uint8 or float tensor.
 
-    Raises:
-        ValueError: It cannot be trained on; the message is a predicate whose subject is the sample.
+    If it cannot be trained on, the message of a ValueError is a predicate whose subject is the sample.
     """
     from PIL import Image
 

@@ -16,7 +16,7 @@ from torch.utils.data import Dataset as MapStyle
 
 from ganexp.batch import Batch
 from ganexp.data.arrangement import top_of
-from ganexp.data.corrupt import NAMED, report_skipped
+from ganexp.data.corrupt import first_of, report_skipped
 from ganexp.data.dataset import Dataset, Range, Size, sides
 from ganexp.data.decoding import UnlikeError, fitted, middle_of, upright
 from ganexp.data.derived import Derived, HoldOut
@@ -43,12 +43,10 @@ class Pairs(Derived):
     Args:
         path: A folder or zip archive of pictures that hold both halves, side by side; or `sources` and `targets`.
         half: Which half of a picture is the source.
-        sources: A folder or zip archive of sources.
-        targets: A folder or zip archive of their targets.
+        sources, targets: Folders or zip archives of sources and of their targets.
         image_size: Side of the square samples; or height and width.
         source_size: That of the sources, if they are smaller: a half, a third, … of it.
-        channels: Of samples: 3 for colour, 1 for grey.
-        source_channels: Of sources.
+        channels, source_channels: Of samples and of sources: 3 for colour, 1 for grey.
         range: Black and white in images of more than eight bits, as in `ImageFolder`: of targets, or of pictures of two halves.
         source_range: That of sources in a folder of their own.
         hold_out: As in `Derived`.
@@ -165,10 +163,9 @@ class _Stacks(Dataset):
 
     def _report_lone(self, lone: Sequence[Path], pairs: int) -> None:
         """Warn of images without a partner, or refuse them where the set is strict, or where no image has one."""
-        names = ", ".join(printable(path) for path in lone[:NAMED])
-        more = f" and {len(lone) - NAMED:,} more" if len(lone) > NAMED else ""
         have = "1 image has" if len(lone) == 1 else f"{len(lone):,} images have"
-        sentence = f"{have} no partner of the same name in the other folder, beside {pairs:,} pairs: {names}{more}"
+        names = first_of([printable(path) for path in lone])
+        sentence = f"{have} no partner of the same name in the other folder, beside {pairs:,} pairs: {names}"
         if self.strict or not pairs:
             remedy = ", or choose dataset.strict=false" if pairs else ""
             raise OSError(f"{sentence}; call the images of a pair by one name, and remove those without a partner{remedy}")

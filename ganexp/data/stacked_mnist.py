@@ -16,13 +16,8 @@ from ganexp.ranges import checked
 class StackedMNIST(Dataset):
     """`n` images whose red, green and blue are digits of MNIST, drawn at random (Metz et al. 2017, Srivastava et al. 2017).
 
-    The mode of an image is the number that its three digits make, red first: 1000 modes, about equally likely.
-
-    Args:
-        root: Where torchvision keeps MNIST.
-        image_size: Side of the square images.
-        n: Number of images.
-        seed: Seed of the choice of digits.
+    The mode of an image is the number that its three digits make, red first: 1000 modes, about equally likely. `root` is where
+    torchvision keeps MNIST, and the `seed` is that of the choice of digits.
     """
 
     classes = 1000

@@ -12,7 +12,7 @@ from torch.utils.data import Dataset as MapStyle
 from torch.utils.data import Subset
 
 from ganexp.data.cache import default_folder, load
-from ganexp.data.corrupt import NAMED
+from ganexp.data.corrupt import first_of
 from ganexp.data.dataset import Dataset, Range
 from ganexp.data.decoding import DecodingError, ReadingError, fitted, upright
 from ganexp.data.folder import counted, images_at, listed
@@ -27,13 +27,8 @@ def images_in(place: Path, shape: Sequence[int], most: int | None = None, like: 
     """Return the images in a folder or zip archive, all of one shape `(C, H, W)`, as they are.
 
     Images that cannot be decoded are left out, as when a run trains on a folder, and the log says which; as there, of the
-    folders `train` and `test` only the first is read.
-
-    Args:
-        place: The folder or archive.
-        shape: That of each image; colour becomes grey where C is 1.
-        most: The most images that are taken, drawn at random, always the same ones.
-        like: A data set whose black and white are those of images of more than eight bits, if it has such.
+    folders `train` and `test` only the first is read. Colour becomes grey where C is 1. At most `most` images are taken, drawn
+    at random, always the same ones. Black and white in images of more than eight bits are those of the data set `like`.
     """
     if len(shape) != 3 or shape[0] not in (1, 3):
         raise ValueError(f"a folder of images does not compare with data of shape {tuple(shape)}")
@@ -120,6 +115,4 @@ class Pictures:
     def refuse_lost(self) -> None:
         """Raise a UserError if images could not be used."""
         if self.lost:
-            more = len(self.lost) - NAMED
-            named = "; ".join(self.lost[:NAMED]) + f"; and {more:,} more" * (more > 0)
-            raise UserError(f"{len(self.lost):,} of the images in {printable(self.path)} are left out: {named}")
+            raise UserError(f"{len(self.lost):,} of the images in {printable(self.path)} are left out: {first_of(self.lost)}")

@@ -98,12 +98,9 @@ Split = Literal["byclass", "bymerge", "balanced", "letters", "digits", "mnist"]
 class EMNIST(_Vision):
     """Handwritten letters and digits, 28×28 grey (Cohen et al. 2017), upright: its files have rows and columns exchanged.
 
-    Args:
-        root: Where torchvision keeps its sets.
-        split: `byclass` has all images, of 62 digits, capitals and small letters; `bymerge` has them in 47 classes, where small
-            letters that look like their capitals count as capitals; `balanced` has equally many of each of the 47. `letters`
-            has 26 classes, `digits` and `mnist` 10.
-        image_size: Side of the square images.
+    Split `byclass` has all images, of 62 digits, capitals and small letters; `bymerge` has them in 47 classes, where small
+    letters that look like their capitals count as capitals; `balanced` has equally many of each of the 47. `letters` has 26
+    classes, `digits` and `mnist` 10.
     """
 
     channels = 1
@@ -156,13 +153,7 @@ class SVHN(_Vision):
 
 
 class STL10(_Vision):
-    """105,000 photographs, 96×96 in colour (Coates et al. 2011).
-
-    Args:
-        root: Where torchvision keeps its sets.
-        split: The 5,000 labelled photographs (`train`), the 100,000 others (`unlabeled`), or both.
-        image_size: Side of the square images.
-    """
+    """105,000 photographs, 96×96 in colour (Coates et al. 2011): 5,000 labelled (`train`), 100,000 `unlabeled`, or both."""
 
     test_files = "stl10_binary/test_X.bin"
     channels = 3

@@ -58,25 +58,15 @@ class Summary(TypedDict):
 
 @dataclass(frozen=True)
 class RunDescription:
-    """The description of a run that its loggers are opened with.
+    """The description of a run that its loggers are opened with."""
 
-    Args:
-        folder: The run folder, which exists.
-        name: Its data, loss, strategy and seed.
-        label: Its name among the runs of its sweep; empty if there is none.
-        group: The name of its sweep; empty if there is none.
-        config: The whole configuration and where the run comes from, as plain values.
-        measures: What its parts measure, by key of the rows.
-        before: The content of the folder when the run was resumed: the rows that loggers have been given already.
-    """
-
-    folder: Path
-    name: str = ""
-    label: str = ""
-    group: str = ""
-    config: dict[str, Any] = field(default_factory=dict)
-    measures: dict[str, Scalar] = field(default_factory=dict)
-    before: RecordedRun | None = None
+    folder: Path  # which exists
+    name: str = ""  # its data, loss, strategy and seed
+    label: str = ""  # its name among the runs of its sweep, if there is one
+    group: str = ""  # the name of its sweep
+    config: dict[str, Any] = field(default_factory=dict)  # the whole configuration and where the run comes from
+    measures: dict[str, Scalar] = field(default_factory=dict)  # what its parts measure, by key of the rows
+    before: RecordedRun | None = None  # of a resumed run, the content of its folder: its rows were logged already
 
 
 class Logger:
@@ -91,7 +81,7 @@ class Logger:
         """Refuse, by a `Misfit`, a run that cannot be logged, before the run has a folder. Called in every process."""
 
     def open(self, run: RunDescription) -> None:
-        """Open the logger, or raise a `Misfit`. Called once, in the main process, before the first row, if there is a folder."""
+        """Open the logger, in the main process, or raise a `Misfit`. Called before the first row, if the run has a folder."""
 
     def tick(self) -> None:
         """Note that one iteration has been launched. Called in the loop, so it must cost next to nothing."""

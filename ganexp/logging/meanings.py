@@ -35,12 +35,12 @@ def sentences(figures: Sequence[tuple[str, Scalar]]) -> list[str]:
 
 def shared(figures: Sequence[Scalar]) -> list[str]:
     """Return what figures share of how they were measured: parts of their bases, then of their notes."""
-    ways = [_ways(one) for one in figures]
+    ways = [_ways(figure) for figure in figures]
     return [part for part in next(iter(ways), ()) if all(part in how for how in ways)]
 
 
-def _ways(one: Scalar) -> tuple[str, ...]:
-    return tuple(part for part in (*one.basis.split(", "), one.note) if part)
+def _ways(figure: Scalar) -> tuple[str, ...]:
+    return tuple(part for part in (*figure.basis.split(", "), figure.note) if part)
 
 
 def _joined(parts: Sequence[str], notes: Collection[str]) -> str:

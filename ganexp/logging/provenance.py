@@ -19,8 +19,7 @@ PACKAGES = ("ganexp", "torch", "torchvision", "hydra-core", "omegaconf", "wandb"
 def provenance(*plugins: str) -> dict[str, Any]:
     """Return the facts needed to repeat a run: time, command, git commit (None outside a repository), versions, hardware.
 
-    Args:
-        plugins: Further packages whose versions are included.
+    The versions of `plugins`, further packages, are among them.
     """
     return {
         "started": datetime.now(UTC).isoformat(timespec="seconds"),

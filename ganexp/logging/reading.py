@@ -211,18 +211,10 @@ def _is_count(value: object) -> bool:
     return type(value) is int and 0 <= value < 2**63
 
 
-def _is_text(value: object) -> bool:
-    return isinstance(value, str)
-
-
-def _is_texts(value: object) -> bool:
-    return isinstance(value, list) and all(isinstance(item, str) for item in value)
-
-
 SUMMARY: dict[str, Callable[[object], bool]] = {
-    "state": _is_text,
-    "error": _is_text,
-    "overrides": _is_texts,
+    "state": lambda value: isinstance(value, str),
+    "error": lambda value: isinstance(value, str),
+    "overrides": lambda value: isinstance(value, list) and all(isinstance(item, str) for item in value),
     "iteration": _is_count,
     "job": _is_count,
     "wall_s": _is_number,

@@ -81,24 +81,24 @@ class TensorBoardLogger(Logger):
     def _begin(self, purge_step: int | None = None) -> None:
         """Begin an event file. `SummaryWriter` would write it in a thread, which prints a traceback when the disk is full."""
         from tensorboard.compat.proto.event_pb2 import SessionLog  # an optional package
+        from tensorboard.summary.writer.record_writer import RecordWriter
 
         self.place.mkdir(parents=True, exist_ok=True)
         name = f"events.out.tfevents.{time.time():.6f}.{os.getpid()}"  # TensorBoard reads files in the order of their names
-        self._file = (self.place / name).open("xb")
+        self._records = RecordWriter((self.place / name).open("xb"))
         self._put(file_version="brain.Event:2")
         if purge_step is not None:
             self._put(step=purge_step, session_log=SessionLog(status=SessionLog.START))
 
     def _close(self) -> None:
         with suppress(OSError):  # what could not be written; the log has said so
-            self._file.close()
+            self._records.close()
 
     def _put(self, **fields: Any) -> None:
         from tensorboard.compat.proto.event_pb2 import Event
-        from tensorboard.summary.writer.record_writer import RecordWriter
 
-        RecordWriter(self._file).write(Event(wall_time=time.time(), **fields).SerializeToString())
-        self._file.flush()
+        self._records.write(Event(wall_time=time.time(), **fields).SerializeToString())
+        self._records.flush()
 
     def _give_up(self, error: Exception) -> None:
         self._broken = True
@@ -123,14 +123,14 @@ class TensorBoardLogger(Logger):
         """Return the rows of a run from the first one that its event files lack, after a kill or a full disk."""
         from tensorboard.backend.event_processing.event_file_loader import LegacyEventFileLoader
 
-        there: dict[int, set[str]] = {}
+        written: dict[int, set[str]] = {}
         for path in sorted(self.place.glob("events.out.tfevents.*")):
             for event in LegacyEventFileLoader(str(path)).Load():
                 if event.HasField("session_log"):
-                    there = {step: keys for step, keys in there.items() if step < event.step}
-                there.setdefault(event.step, set()).update(value.tag for value in event.summary.value)
+                    written = {step: keys for step, keys in written.items() if step < event.step}
+                written.setdefault(event.step, set()).update(value.tag for value in event.summary.value)
         for number, row in enumerate(before.rows):
             kept = {key for key, value in row.items() if not isinstance(value, str) or (before.folder / value).is_file()}
-            if not kept <= there.get(row["progress/iteration"], set()):
+            if not kept <= written.get(row["progress/iteration"], set()):
                 return before.rows[number:]
         return []

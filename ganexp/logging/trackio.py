@@ -59,10 +59,10 @@ class TrackioLogger(Logger):
         except Exception as error:  # what Trackio raises has no common type
             raise Misfit(f"cannot begin a run ({str(error).splitlines()[0].rstrip('.')})") from error
         RunFolder(run.folder).trackio_run.write_text(f"{self._settings['name']}\n", encoding="utf-8")
-        there = {step for (step,) in self._in_database("SELECT step FROM metrics WHERE run_name = ?")}
+        written = {step for (step,) in self._in_database("SELECT step FROM metrics WHERE run_name = ?")}
         reached = 0 if self.run._is_local else self.run._next_step  # a Space or a server tells its last step alone
         for row in run.before.rows if run.before else ():  # a killed process has taken along what was not written yet
-            if row["progress/iteration"] not in there and row["progress/iteration"] >= reached:
+            if row["progress/iteration"] not in written and row["progress/iteration"] >= reached:
                 self.write(with_pictures(row, run.folder))
 
     def write(self, row: Row) -> None:

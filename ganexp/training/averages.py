@@ -93,9 +93,7 @@ class AveragedByOptimizer(Average):
     """The averages that an optimiser has of the weights it moves, such as x of `ScheduleFree`; buffers are copied.
 
     They are formed whenever they are asked for. A checkpoint stores them for those who load it; training never reads them back.
-
-    Args:
-        trained: The networks, by name, with their optimisers, of which one or both have a method `averaged`.
+    Of the optimisers, which come with their networks by name, one or both have a method `averaged`.
     """
 
     def __init__(self, trained: Mapping[str, tuple[nn.Module, Any]]) -> None:
@@ -258,12 +256,9 @@ class Snapshot(NamedTuple):
 
 
 def post_hoc(snapshots: Sequence[Snapshot], iteration: int, width: float) -> dict[str, Tensor]:
-    """Return the power-function average of another width, approximated by snapshots (EDM2, algorithm 3).
+    """Return the power-function average of another width after an iteration, approximated by snapshots (EDM2, algorithm 3).
 
-    Args:
-        snapshots: Averages at several iterations, of two widths or more for a close approximation.
-        iteration: The one after which the average is wanted; snapshots of later ones are not used.
-        width: The relative standard deviation that is wanted.
+    Snapshots of later iterations are not used. A close approximation takes averages of two widths or more.
     """
     used = [snapshot for snapshot in snapshots if snapshot.iteration <= iteration]
     shares, _ = shares_of([(snapshot.iteration, snapshot.gamma) for snapshot in used], iteration, width)

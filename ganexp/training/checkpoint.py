@@ -42,13 +42,7 @@ def description(
 ) -> State:
     """Return what a checkpoint says of its run, so that the generator can be built and used again without the data.
 
-    Args:
-        config: The run's configuration as plain values.
-        shape: The shape of one sample.
-        classes: The number of classes of the labels, if there are any.
-        class_names: The names of the classes, if they have any.
-        source_shape: The shape of a source, if G is given sources.
-        source_ranges: What is black and white in files that sources are read from, as `Dataset.source_ranges`.
+    These are the configuration, as plain values, and properties of the `Dataset`: the shape of a sample, classes, sources.
     """
     described: State = {
         "config": config,

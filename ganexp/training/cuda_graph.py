@@ -56,19 +56,12 @@ class CudaRecorder:
 
 @dataclass
 class Recording:
-    """The recorded iterations of one turn.
+    """The recorded iteration of one turn."""
 
-    Args:
-        replay: Does once more what the recorded iteration did on the device.
-        batches: How many real batches it reads.
-        increments: By how much it advances the counts on the host.
-        held: What the meter holds after it.
-    """
-
-    replay: Callable[[], None]
-    batches: int
-    increments: list[Counter[str]]
-    held: tuple[Any, ...]
+    replay: Callable[[], None]  # does once more what the iteration did on the device
+    batches: int  # how many real batches it reads
+    increments: list[Counter[str]]  # by how much it advances the counts on the host
+    held: tuple[Any, ...]  # what the meter holds after it
 
 
 class Recorded(Step):

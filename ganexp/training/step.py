@@ -136,9 +136,9 @@ def _kept(strategy: Any) -> dict[str, Any]:
     Those of ganexp's own are left out: what is not in their states is found anew.
     """
     own = type(strategy).__module__.startswith("ganexp.")
-    found = {name: value for name, value in vars(strategy).items() if isinstance(value, (int, float, str)) and not own}
+    values = {name: value for name, value in vars(strategy).items() if isinstance(value, (int, float, str)) and not own}
     inside = getattr(strategy, "strategy", None)
-    return found if inside is None else {**_kept(inside), **found}
+    return values if inside is None else {**_kept(inside), **values}
 
 
 def copied(value: Any, device: torch.device) -> Any:
