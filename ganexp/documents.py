@@ -26,7 +26,7 @@ UNFINISHED = ".unfinished"
 
 
 class Unwritable(OSError):
-    """A file that cannot be written, which it names."""
+    """A file cannot be written; the error names it."""
 
 
 def unfinished_name(path: Path) -> Path:

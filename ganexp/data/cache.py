@@ -70,14 +70,14 @@ def load(
         return dataset.joined(*(load(part, folder, place=place, device=device, workers=workers) for part in dataset.parts))
     if dataset.fingerprint() is None:
         return dataset.load()
-    if dataset.strict:
-        return _load(dataset, folder, place, device, workers)
-    known = corrupt.recall(folder, _name(dataset))
+    known = {} if dataset.strict else corrupt.recall(folder, _name(dataset))
     if known:
         dataset.skip(known)
     try:
         return _load(dataset, folder, place, device, workers)
     except Corrupt as error:
+        if dataset.strict:
+            raise
         dataset.skip(error.images)
         return _load(dataset, folder, place, device, workers)
 
@@ -218,11 +218,16 @@ def _remove_unfinished(folder: Path) -> None:
 
 def _prune(folder: Path, newest: str) -> None:
     """Report how large the folder is, and delete the least recently used sets until the others fit."""
-    sets = sorted(_sizes(folder), key=lambda entry: (entry[0].name.startswith(f"{newest}-"), entry[2]), reverse=True)
-    newest_mib, all_mib = (sum(size for _, size, _ in group) / 2**20 for group in (sets[:1], sets))
+    sets = []
+    for path in folder.glob("*.npy"):
+        with suppress(FileNotFoundError):  # another process prunes as well
+            stat = path.stat()
+            sets.append((path.name.startswith(f"{newest}-"), stat.st_mtime, stat.st_size, path))
+    sets.sort(reverse=True)
+    newest_mib, all_mib = (sum(size for *_, size, _ in group) / 2**20 for group in (sets[:1], sets))
     log.info("Decoded images are kept in %s: %.1f MiB, of %.1f MiB there.", printable(folder), newest_mib, all_mib)
     room = BOUND
-    for path, size, _ in sets[1:]:
+    for *_, size, path in sets[1:]:
         room -= size
         if room < 0:
             with suppress(OSError):  # another process prunes as well, or another user owns it
@@ -230,13 +235,3 @@ def _prune(folder: Path, newest: str) -> None:
                 log.info(
                     "%s is deleted: it was unused for longest, and %d GiB are kept at most.", printable(path), BOUND // 2**30
                 )
-
-
-def _sizes(folder: Path) -> list[tuple[Path, int, float]]:
-    """Return path, bytes and time of last use of every set."""
-    sizes = []
-    for path in folder.glob("*.npy"):
-        with suppress(FileNotFoundError):  # another process prunes as well
-            stat = path.stat()
-            sizes.append((path, stat.st_size, stat.st_mtime))
-    return sizes

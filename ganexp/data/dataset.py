@@ -16,9 +16,9 @@ from ganexp.facts import Facts, Misfit
 Side = Annotated[int, Ge(1), Le(4096)]
 """Pixels along one side of a square image."""
 Size = Side | tuple[Side, Side]
-"""Side of square images, or height and width; on the command line also `96x80`, width and height as image programs say them."""
+"""Side of square images, or height and width; on the command line also `96x80`, width by height, as image programs write it."""
 Range = tuple[float, float]
-"""What is black and what is white in images of more than eight bits per channel."""
+"""The values of black and of white in images of more than eight bits per channel."""
 
 
 class Dataset:
@@ -40,7 +40,7 @@ class Dataset:
     """Whether an image that cannot be decoded is refused; otherwise its index is passed to `skip`."""
 
     value_range: Range | None = None
-    """What is black and white in files of more than eight bits, declared or found over the set; None if there are none."""
+    """Black and white in files of more than eight bits, as declared or as determined over the set; None if there are none."""
 
     modes: Modes | None = None
     """The known modes of the data."""

@@ -44,7 +44,6 @@ class Digits(Dataset):
         return large.round().clamp(0, 255).to(torch.uint8)
 
     def labels(self) -> Tensor:
-        """Return the digit of each image, `(1797,)`, int64, in the order of `load`."""
         from sklearn.datasets import load_digits
 
         return torch.from_numpy(load_digits().target).long()

@@ -249,7 +249,7 @@ class Hub(EncodedImages):
         )
 
     def _column(self, key: str, declared: list[str], fitting: list[str], kind: str) -> str:
-        """Return the requested column, which must be a fitting one, or with `auto` the only one declared to be of the kind."""
+        """Return the column that a key names, if it fits, or with `auto` the only one that is declared to be of the kind."""
         chosen: str = getattr(self, key)
         remedy = f": choose dataset.{key} from {_listed(fitting)}" if fitting else f", but {_listed(self._table.features)}"
         if chosen != AUTO and chosen not in fitting:
@@ -260,7 +260,7 @@ class Hub(EncodedImages):
 
     @functools.cached_property
     def _numbered(self) -> dict[Any, int]:
-        """The class of each value in the label column, but of negative numbers."""
+        """The class of each value that occurs in the label column; negative numbers have none."""
         column = self._columns[1]
         values = set(self._table.unique(column)) - {None} if column else set()
         kept = sorted(value for value in values if isinstance(value, str) or value >= 0)

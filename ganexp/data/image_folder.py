@@ -42,7 +42,7 @@ class ImageFolder(EncodedImages):
     If there are folders `train` and `test` or `val`, alone in `path` or in a single folder there, the first is trained on, and
     `test` or else `val` counts as held out. Classes are those of a `dataset.json` as StyleGAN's tools write it, in `path` or
     nearer to the images; without one, they are the sub-folders, sorted by name, if every image lies in one: those of `path`, of
-    `train`, or of the first folder that holds several things.
+    `train`, or of the first folder that has more than one entry.
 
     The folder is listed once, when it is first needed. An archive holds the same images, in the same order, as the folder
     that it unpacks to.

@@ -190,7 +190,7 @@ def _tensors(path: str) -> dict[str, Tensor]:
 
 
 def _file(path: str) -> Path:
-    """Return a path, if it is that of a file; one on the hub is fetched."""
+    """Return the path of a file, which is fetched if it is on the hub."""
     place = _fetched(path) if path.startswith("hf://") else Path(os.path.expanduser(path))
     if place.is_dir():
         raise FileNotFoundError(f"{printable(path)} is a folder: name a file in it, or join its files into one by numpy.save")

@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 class Pairs(Derived):
     """Images, each with a source from a file: two folders with equal names, or pictures that hold both as their halves.
 
-    In folders, a source and its sample have the same path below the first folder that holds several things, apart from the
+    In folders, a source and its sample have the same path below the first folder that has more than one entry, apart from the
     extension. Both are read and turned as in `ImageFolder`, which also says what is held out. A sample is resized and cropped
     as there, and of its source the same part is taken, whatever the resolution of each; so their proportions must be equal.
     Where images are mirrored, a pair is mirrored together.

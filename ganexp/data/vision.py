@@ -42,7 +42,6 @@ class _Vision(Downloaded):
         return names if len(names) == self.classes else []
 
     def held_out(self) -> Self:
-        """Return the test part."""
         part = copy.copy(self)
         part.files, part.arguments = self.test_files, {**self.arguments, **self.test_arguments}
         return part

@@ -10,7 +10,7 @@ AXES = dict(zip(STEPS, ("iterations", "real images", "seconds"), strict=True))
 
 
 def plain(figure: Scalar) -> tuple[str, str]:
-    """Return what a figure is, without how it was measured, and what was said behind that, of real data."""
+    """Return what a figure means, without how it was measured, and the remark on real data that follows, if there is one."""
     if not figure.basis:
         return figure.meaning, ""
     meaning, _, further = figure.meaning.partition(f", {figure.basis}")

@@ -22,7 +22,7 @@ class TrackioLogger(Logger):
     """One Trackio run, in the database of its project, which `trackio show` shows.
 
     The database lies in the folder `TRACKIO_DIR`, by default `~/.cache/huggingface/trackio`. The step of every value is the
-    iteration. Trackio writes in a thread, twice a second, and listens to nothing. Rows stay on this machine unless
+    iteration. Trackio writes in a thread, twice a second, and opens no port. Rows stay on this machine unless
     `TRACKIO_SPACE_ID` or `TRACKIO_SERVER_URL` is set; where a Hugging Face token is stored, Trackio asks for its owner's name.
 
     A run that is resumed goes on in its Trackio run. After a resume or a rollback, the rows of later iterations are dropped; a

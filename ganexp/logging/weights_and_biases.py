@@ -40,7 +40,7 @@ class WandbLogger(Logger):
         entity, project, group, tags, name, notes: As in `wandb.init`; W&B's own environment variables stand in for absent ones.
         artifacts: Which checkpoint becomes an artifact of the run when it ends, however it ends: its last, or the one with the
             best `keep_best`. Offline, the artifact is kept on the local disk, and uploaded with the rest.
-        timeout_s: Patience at the start; at the end, for the last rows and the artifact, four times as much.
+        timeout_s: How long the start may take; the end, with the last rows and the artifact, may take four times as long.
     """
 
     @checked

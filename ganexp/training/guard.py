@@ -118,7 +118,7 @@ def unfit(gan: GAN, averages: Mapping[str, nn.Module]) -> str:
 
 
 def _kept(module: nn.Module) -> list[Tensor]:
-    """Return the buffers that a checkpoint holds: a mask of −∞ that is registered with persistent=False is none of them."""
+    """Return the buffers that a checkpoint holds; a mask of −∞ that is registered with persistent=False is not among them."""
     state = module.state_dict()
     return [state[name] for name, _ in module.named_buffers() if name in state]
 

@@ -254,7 +254,7 @@ class Trainer:
         return summary
 
     def _time_note(self) -> str:
-        """Return a sentence about a run that its time has ended; empty for others."""
+        """Return a sentence if `minutes` has ended the run, else an empty string."""
         if self.iterations == self.planned:
             return ""
         rates = ", ".join(f"{name.upper()} {rate:.3g}" for name, rate in self.step.schedule.rates().items())
