@@ -57,14 +57,14 @@ def test_every_process_opens_the_archive_for_itself(both):
     place = archive.place
     path = archive.load().files[0]
     content, handle = place.read(path), place._handle()
-    told, tell = os.pipe()
+    receiver, tell = os.pipe()
     child = os.fork()
     if not child:
         os.write(tell, bytes([place.read(path) == content and place._handle() is not handle]))
         os._exit(0)
     reaped([child])
-    assert os.read(told, 1) == b"\1"
-    os.close(told)
+    assert os.read(receiver, 1) == b"\1"
+    os.close(receiver)
     os.close(tell)
     assert place._handle() is handle
     assert pickle.loads(pickle.dumps(place)).read(path) == content
@@ -89,10 +89,10 @@ def test_what_is_no_image_is_skipped_and_counted(tmp_path, caplog):
         "images.zip/sub/1.png",
         "images.zip/sub/2.png",
     ]
-    (said,) = [record.getMessage() for record in caplog.records]
-    assert ": 2 images are read, 4 skipped (" in said
+    (sentence,) = [record.getMessage() for record in caplog.records]
+    assert ": 2 images are read, 4 skipped (" in sentence
     for kind in ("1 .txt", "1 encrypted", "1 hidden", "1 replaced"):
-        assert kind in said
+        assert kind in sentence
 
 
 HIDDEN = (

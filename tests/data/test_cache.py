@@ -129,9 +129,9 @@ def decode(dataset, cache):
 
 def test_a_disk_that_fills_while_decoding_is_done_without(tmp_path):
     dataset, cache = folder_of_images(tmp_path / "images", n=40), tmp_path / "cache"  # 7,680 bytes
-    said = [f"The decoded images are not kept in {cache} (File too large)."]
+    sentences = [f"The decoded images are not kept in {cache} (File too large)."]
     expected = torch.stack(list(dataset.load())).numpy().tobytes()
-    assert on_a_full_disk(decode, dataset, cache, room=4096) == repr((expected, said))
+    assert on_a_full_disk(decode, dataset, cache, room=4096) == repr((expected, sentences))
     assert {path.suffix for path in cache.iterdir()} <= {".lock"}
 
 

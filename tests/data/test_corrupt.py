@@ -41,11 +41,11 @@ def test_corrupt_images_are_named_counted_and_left_out(workers, place, folders, 
     expected = torch.stack(list(of(whole).load()))
     dataset = of(place(some))
     assert torch.equal(load_cached(dataset, tmp_path / "cache", workers=workers), expected)
-    (said,) = [record.getMessage() for record in caplog.records]
-    assert ": 3 of 8 images are skipped: " in said
+    (sentence,) = [record.getMessage() for record in caplog.records]
+    assert ": 3 of 8 images are skipped: " in sentence
     for name in ("ant/2.png", "cat/0.png", "cat/6.png"):
-        assert f"{name} cannot be decoded as an image (" in said
-    assert "2.png cannot be decoded as an image (its format is not known); " in said
+        assert f"{name} cannot be decoded as an image (" in sentence
+    assert "2.png cannot be decoded as an image (its format is not known); " in sentence
     assert dataset.digest() == of(whole).digest()
     assert torch.equal(dataset.labels(), of(whole).labels())
     batches, expected_batches = Resident(load_cached(dataset, tmp_path / "cache"), 4), Resident(expected, 4)
@@ -58,8 +58,8 @@ def test_the_next_run_knows_them_until_the_folder_changes(folders, tmp_path, mon
     caplog.clear()
     with monkeypatch.context() as patched:
         patched.setattr("ganexp.data.decoding.decoded", lambda *_, **__: pytest.fail("decoded again"))
-        found = load_cached(of(some), tmp_path / "cache")
-    assert torch.equal(found, torch.stack(list(of(whole).load())))
+        images = load_cached(of(some), tmp_path / "cache")
+    assert torch.equal(images, torch.stack(list(of(whole).load())))
     assert "3 of 8 images are skipped" in caplog.text
     shutil.copyfile(whole / "dog" / "1.png", some / "cat" / "0.png")  # mended
     assert len(load_cached(of(some), tmp_path / "cache")) == 6

@@ -27,8 +27,8 @@ from tests.data.samples import noise
 def test_deep_images_are_scaled_and_not_clipped(name, pixels, white, tmp_path):
     ramp = np.linspace(0, white, 64).reshape(8, 8)
     Image.fromarray(ramp.astype(pixels)).save(tmp_path / f"deep.{name}")
-    found = decoded(tmp_path / f"deep.{name}", (1, 8, 8), value_range=(0, white))
-    np.testing.assert_allclose(found[0].numpy(), ramp.astype(pixels).astype(float) * 255 / white, atol=0.5001)
+    image = decoded(tmp_path / f"deep.{name}", (1, 8, 8), value_range=(0, white))
+    np.testing.assert_allclose(image[0].numpy(), ramp.astype(pixels).astype(float) * 255 / white, atol=0.5001)
 
 
 @pytest.mark.parametrize("value", [-1.0, 70000.0, np.nan])
@@ -125,9 +125,9 @@ def test_the_middle_is_that_of_scaling_the_whole_image_until_it_covers_the_size(
     image.save(tmp_path / "image.png")
     scale = max(size[0] / height, size[1] / width)
     whole = v2.CenterCrop(size)(v2.Resize([max(size[0], int(height * scale)), max(size[1], int(width * scale))])(image))
-    made = decoded(tmp_path / "image.png", (3, *size))
-    assert made.shape == (3, *size)
-    assert np.abs(made.permute(1, 2, 0).numpy().astype(int) - np.asarray(whole, dtype=int)).max() <= 1
+    middle = decoded(tmp_path / "image.png", (3, *size))
+    assert middle.shape == (3, *size)
+    assert np.abs(middle.permute(1, 2, 0).numpy().astype(int) - np.asarray(whole, dtype=int)).max() <= 1
 
 
 def test_an_image_of_ten_million_by_one_pixels_takes_megabytes(tmp_path):

@@ -50,11 +50,11 @@ class Held(Dataset):
 def source(how, x=X, **settings):
     dataset = Degraded(of=Held(), how=how, **settings)
     batch = Batch(x, (torch.arange(len(x)),))
-    made = dataset.derive(batch)
-    assert made.values is x
-    assert made.conditions is batch.conditions
-    assert made.source.shape[1:] == dataset.source_shape
-    return made.source.numpy()
+    derived = dataset.derive(batch)
+    assert derived.values is x
+    assert derived.conditions is batch.conditions
+    assert derived.source.shape[1:] == dataset.source_shape
+    return derived.source.numpy()
 
 
 def test_downscaled_sources_are_means():
@@ -89,9 +89,9 @@ def test_the_middle_is_masked(hole, rows, columns):
 
 def test_the_middle_of_odd_sides_is_symmetric():
     x = torch.ones(1, 1, 5, 7)
-    made = Degraded(of=Fake(image_size=8), how="masked", hole=0.4).derive(Batch(x)).source
-    assert torch.equal(made, made.flip(2, 3))
-    assert 0 < made.sum() < x.sum()
+    source = Degraded(of=Fake(image_size=8), how="masked", hole=0.4).derive(Batch(x)).source
+    assert torch.equal(source, source.flip(2, 3))
+    assert 0 < source.sum() < x.sum()
 
 
 def test_noise_is_gaussian_and_independent():
@@ -129,12 +129,12 @@ def test_sources_are_the_same_wherever_the_data_lie(how, workers):
     plain = Resident(PIXELS, 4, seed=3, flip=True, labels=labels)
     batches = []
     for _ in range(7):
-        one, other, x = next(resident), next(streamed), next(plain)
-        batches.append(one)
-        assert torch.equal(one.values, x.values)
-        assert torch.equal(one.conditions[0], x.conditions[0])
-        assert torch.equal(one.source, other.source)
-        assert torch.equal(one.source, dataset.derive(x).source)
+        batch, other, x = next(resident), next(streamed), next(plain)
+        batches.append(batch)
+        assert torch.equal(batch.values, x.values)
+        assert torch.equal(batch.conditions[0], x.conditions[0])
+        assert torch.equal(batch.source, other.source)
+        assert torch.equal(batch.source, dataset.derive(x).source)
     streamed.close()
     resident.seek(5)
     assert torch.equal(next(resident).source, batches[5].source)
@@ -152,7 +152,7 @@ def test_each_process_gets_the_sources_of_its_samples():
     whole = Resident(PIXELS, 4, derive=derive)
     feeds = [Resident(PIXELS, 4, derive=derive, processes=One(rank)) for rank in (0, 1)]
     for _ in range(4):
-        assert torch.equal(next(whole).source, torch.cat([next(one).source for one in feeds]))
+        assert torch.equal(next(whole).source, torch.cat([next(feed).source for feed in feeds]))
 
 
 @pytest.mark.parametrize("make", [lambda of: Degraded(of=of, how="edges"), lambda of: Itself(of=of)])
@@ -184,10 +184,10 @@ def test_evenly_spaced_images_may_be_held_out(listed, tmp_path):
         of.load, of.fingerprint = lambda: Items(PIXELS), lambda: None
     dataset = Degraded(of=of, how="edges", hold_out=2)
     others = dataset.held_out()
-    for one, part in ((dataset, [0, 2, 3, 5]), (others, [1, 4])):
-        data = load_cached(one, tmp_path)
+    for subset, part in ((dataset, [0, 2, 3, 5]), (others, [1, 4])):
+        data = load_cached(subset, tmp_path)
         assert torch.equal(torch.stack([*map(data.__getitem__, range(len(data)))]), PIXELS[part])
-        assert torch.equal(one.labels(), of.labels()[part])
+        assert torch.equal(subset.labels(), of.labels()[part])
         assert torch.equal(next(Streamed(data, 2)).values, next(Resident(PIXELS[part], 2)).values)
     assert others.held_out() is None
     assert len({of.digest(), dataset.digest(), others.digest()}) == 3

@@ -21,12 +21,12 @@ def test_a_folder_keeps_its_digest_where_it_is_moved_and_has_another_when_it_is_
         lambda folder: (folder / "1.png").write_bytes((folder / "1.png").read_bytes() + b"x"),
         lambda folder: (folder / "1.png").write_bytes((folder / "1.png").read_bytes()[:-1] + b"x"),  # of equal size
     ]
-    found = {original}
+    digests = {original}
     for i, change in enumerate(changes):
         shutil.copytree(tmp_path / "images", tmp_path / str(i))
         change(tmp_path / str(i))
-        found.add(ImageFolder(str(tmp_path / str(i))).digest())
-    assert len(found) == 1 + len(changes)
+        digests.add(ImageFolder(str(tmp_path / str(i))).digest())
+    assert len(digests) == 1 + len(changes)
 
 
 def test_a_set_of_torchvision_has_the_digest_of_its_images(tmp_path):

@@ -63,7 +63,7 @@ def test_flips_are_those_of_the_seed_and_the_epoch_wherever_the_data_lie(workers
         Streamed(data, 6, seed=3, flip=True, workers=workers),
         Streamed(Items(data), 6, seed=3, flip=True, workers=workers),
     ]
-    plain, mirrored, seen = Resident(data, 6, seed=3), 0, []
+    plain, mirrored, flips = Resident(data, 6, seed=3), 0, []
     for _ in range(20):
         batches = [next(feed).values for feed in feeds]
         assert torch.equal(batches[0], batches[1])
@@ -72,9 +72,9 @@ def test_flips_are_those_of_the_seed_and_the_epoch_wherever_the_data_lie(workers
             flipped = torch.equal(image, original.flip(-1))
             assert flipped or torch.equal(image, original)
             mirrored += flipped
-            seen.append(flipped)
+            flips.append(flipped)
     assert 40 < mirrored < 80  # of 120
-    assert seen[:10] != seen[10:20]
+    assert flips[:10] != flips[10:20]
     feeds[0].seek(7)
     again = Resident(data, 6, seed=3, flip=True)
     for _ in range(7):

@@ -35,8 +35,8 @@ def test_smaller_images_are_counted_each_time_without_decoding_them(place, feed,
             if cached or feed == "streamed":
                 patched.setattr(Image.Image, "load", lambda *_: pytest.fail("decoded"))
             load_cached(ImageFolder(path, image_size=8), tmp_path / "cache", place=feed)
-        (said,) = [record.getMessage() for record in caplog.records if "are smaller" in record.getMessage()]
-        assert said.startswith(f"{path}: 3 of 7 images are smaller than 8×8 pixels, b/1.png (7×40) among them")
+        (sentence,) = [record.getMessage() for record in caplog.records if "are smaller" in record.getMessage()]
+        assert sentence.startswith(f"{path}: 3 of 7 images are smaller than 8×8 pixels, b/1.png (7×40) among them")
 
 
 def test_images_that_are_large_enough_are_not_mentioned(folder, tmp_path, caplog):

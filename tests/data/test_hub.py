@@ -36,18 +36,18 @@ def alone(tmp_path, monkeypatch):
 
 def images_at(place, *, n=5):
     """Write images of two classes, and return them as bytes with their labels."""
-    found = []
+    images = []
     for i, image in enumerate(noise(n, 9, 12, 3)):
         path = place / ("cat", "dog")[i >= n // 2] / f"{i}.png"
         path.parent.mkdir(parents=True, exist_ok=True)
         Image.fromarray(image).save(path)
-        found.append((path.read_bytes(), int(i >= n // 2)))
-    return found
+        images.append((path.read_bytes(), int(i >= n // 2)))
+    return images
 
 
-def table(found, **further):
+def table(images, **further):
     """Return rows as a set of the library."""
-    columns = {"image": [{"bytes": one, "path": None} for one, _ in found], "label": [label for _, label in found]}
+    columns = {"image": [{"bytes": content, "path": None} for content, _ in images], "label": [label for _, label in images]}
     features = {"image": datasets.Image(), "label": datasets.ClassLabel(names=["cat", "dog"])}
     for name, (values, feature) in further.items():
         columns[name], features[name] = values, feature
@@ -75,8 +75,8 @@ def test_images_and_labels_are_those_of_an_image_folder(kind, tmp_path):
     expected = ImageFolder(str(tmp_path / "folder" / "train"), image_size=(8, 6))
     want = torch.stack([*map(expected.load().__getitem__, range(5))])
     for workers in (0, 1):
-        found = load_cached(dataset, tmp_path / f"decoded-{workers}", place="resident", workers=workers)
-        assert torch.equal(torch.as_tensor(found), want)
+        data = load_cached(dataset, tmp_path / f"decoded-{workers}", place="resident", workers=workers)
+        assert torch.equal(torch.as_tensor(data), want)
     assert torch.equal(dataset.labels(), expected.labels())
     assert dataset.classes == expected.classes == 2
     held_out = dataset.held_out()
@@ -98,8 +98,9 @@ def test_one_channel_is_grey_as_pillow_makes_it(tmp_path):
 def test_the_content_is_told_wherever_it_lies_and_another_one_from_it(tmp_path):
     digests = {Hub(written(kind, tmp_path / kind)).digest() for kind in KINDS}
     assert len(digests) == 1
-    found = images_at(tmp_path / "other")
-    for name, rows in {"labels": [(one, 1 - label) for one, label in found], "images": found[::-1], "fewer": found[:4]}.items():
+    images = images_at(tmp_path / "other")
+    relabelled = [(content, 1 - label) for content, label in images]
+    for name, rows in {"labels": relabelled, "images": images[::-1], "fewer": images[:4]}.items():
         table(rows).save_to_disk(tmp_path / name)
         digests.add(Hub(str(tmp_path / name)).digest())
     assert len(digests) == 4
@@ -116,9 +117,9 @@ def test_a_set_that_has_changed_is_decoded_anew(tmp_path):
 
 
 def test_broken_images_are_left_out_and_small_ones_counted(tmp_path, caplog):
-    found = images_at(tmp_path / "folder")
-    found[1] = (found[1][0][:200], 0)
-    table(found).save_to_disk(tmp_path / "broken")
+    images = images_at(tmp_path / "folder")
+    images[1] = (images[1][0][:200], 0)
+    table(images).save_to_disk(tmp_path / "broken")
     dataset = Hub(str(tmp_path / "broken"), image_size=11)
     assert len(load_cached(dataset, tmp_path / "decoded", place="resident")) == 4
     assert dataset.labels().tolist() == [0, 1, 1, 1]
@@ -138,7 +139,7 @@ def test_what_is_no_file_is_not_read_as_an_image(kind, tmp_path, caplog):
     os.mkfifo(tmp_path / "pipe")
     path = {"device": "/dev/zero", "pipe": str(tmp_path / "pipe"), "folder": str(tmp_path)}[kind]
     _, *others = images_at(tmp_path / "folder")
-    rows = [{"bytes": None, "path": path}, *({"bytes": one, "path": None} for one, _ in others)]
+    rows = [{"bytes": None, "path": path}, *({"bytes": content, "path": None} for content, _ in others)]
     features = datasets.Features({"image": datasets.Image(decode=False)})
     (tmp_path / "x").mkdir()
     datasets.Dataset.from_dict({"image": rows}, features).cast_column("image", datasets.Image()).to_parquet(
@@ -153,15 +154,15 @@ def test_what_is_no_file_is_not_read_as_an_image(kind, tmp_path, caplog):
 
 
 def test_columns_can_be_named_and_have_to_be_where_there_are_several(tmp_path):
-    found = images_at(tmp_path / "folder")
+    images = images_at(tmp_path / "folder")
     further = {
-        "back": ([{"bytes": one, "path": None} for one, _ in found[::-1]], datasets.Image()),
+        "back": ([{"bytes": content, "path": None} for content, _ in images[::-1]], datasets.Image()),
         "number": ([3, 1, 2, 0, 0], datasets.Value("int64")),
         "word": (["b", "a", "b", "c", "a"], datasets.Value("string")),
         "share": ([0.5] * 5, datasets.Value("float32")),
         "kind": ([0] * 5, datasets.ClassLabel(names=["one", "two", "three"])),
     }
-    table(found, **further).save_to_disk(tmp_path / "wide")
+    table(images, **further).save_to_disk(tmp_path / "wide")
     path = str(tmp_path / "wide")
     with pytest.raises(OSError, match=r"several columns of images.* dataset.image_column from image, back"):
         Hub(path).load()
@@ -187,8 +188,8 @@ def test_columns_can_be_named_and_have_to_be_where_there_are_several(tmp_path):
 def test_a_row_without_an_image_is_left_out_and_one_without_a_class_only_matters_where_classes_do(
     tmp_path, caplog, monkeypatch
 ):
-    found = images_at(tmp_path / "folder")
-    rows = [{"bytes": one, "path": f"\x1b[31m{i}.png"} for i, (one, _) in enumerate(found)]
+    images = images_at(tmp_path / "folder")
+    rows = [{"bytes": content, "path": f"\x1b[31m{i}.png"} for i, (content, _) in enumerate(images)]
     columns = {"image": [rows[0], None, *rows[2:]], "label": [0, 1, None, 0, 1], "id": [10**12, 2, 3, 4, 5]}
     features = {"image": datasets.Image(), "label": datasets.ClassLabel(names=["cat", "dog"]), "id": datasets.Value("int64")}
     datasets.Dataset.from_dict(columns, datasets.Features(features)).save_to_disk(tmp_path / "gaps")
@@ -203,15 +204,15 @@ def test_a_row_without_an_image_is_left_out_and_one_without_a_class_only_matters
     monkeypatch.setattr("ganexp.data.hub.MOST_CLASSES", 4)
     with pytest.raises(OSError, match="no classes"):
         Hub(str(tmp_path / "gaps"), label_column="id").classes  # noqa: B018
-    datasets.Dataset.from_dict({"img": [one for one, _ in found]}).save_to_disk(tmp_path / "bytes")
+    datasets.Dataset.from_dict({"img": [content for content, _ in images]}).save_to_disk(tmp_path / "bytes")
     for column in ("auto", "img"):
         with pytest.raises(OSError, match=r"has no column .*of images, but img"):
             Hub(str(tmp_path / "bytes"), image_column=column).load()
 
 
 def test_a_broken_held_out_image_costs_only_what_it_was_held_out_for(tmp_path, caplog):
-    found = images_at(tmp_path / "folder")
-    datasets.DatasetDict(train=table(found), test=table([(b"none", 0)])).save_to_disk(tmp_path / "half")
+    images = images_at(tmp_path / "folder")
+    datasets.DatasetDict(train=table(images), test=table([(b"none", 0)])).save_to_disk(tmp_path / "half")
     dataset = Hub(str(tmp_path / "half"), image_size=8)
     assert held_out_of(dataset, 0, 4, Machine.resolved("cpu", "fp32")) is None
     assert "accuracy/held_out is not logged" in caplog.text
@@ -219,17 +220,17 @@ def test_a_broken_held_out_image_costs_only_what_it_was_held_out_for(tmp_path, c
 
 @pytest.mark.parametrize("numbers", [False, True])
 def test_classes_are_those_that_are_trained_on(tmp_path, numbers):
-    found = images_at(tmp_path / "folder", n=4)
+    images = images_at(tmp_path / "folder", n=4)
     kind = datasets.Value("int64" if numbers else "string")
     train, test = ([7, 3], [3, 3]) if numbers else (["b", "a"], ["a", "a"])
-    tables = {"train": table(found[:2], word=(train, kind)), "test": table(found[2:], word=(test, kind))}
+    tables = {"train": table(images[:2], word=(train, kind)), "test": table(images[2:], word=(test, kind))}
     datasets.DatasetDict(tables).save_to_disk(tmp_path / "words")
     dataset = Hub(str(tmp_path / "words"), label_column="word")
     assert dataset.class_names == (["3", "7"] if numbers else ["a", "b"])
     assert (dataset.classes, dataset.labels().tolist(), dataset.held_out().labels().tolist()) == (2, [1, 0], [0, 0])
     others = Hub(str(tmp_path / "words"), label_column="word", split="test").held_out()
     assert others is None
-    tables["test"] = table(found[2:], word=([3, 5] if numbers else ["a", "c"], kind))
+    tables["test"] = table(images[2:], word=([3, 5] if numbers else ["a", "c"], kind))
     datasets.DatasetDict(tables).save_to_disk(tmp_path / "more")
     with pytest.raises(ValueError, match="not trained on"):
         Hub(str(tmp_path / "more"), label_column="word").held_out().labels()
@@ -245,7 +246,7 @@ def test_class_labels_that_do_not_occur_are_no_classes(tmp_path):
 def test_what_a_run_lacks_is_said_before_it_begins(tmp_path):
     (tmp_path / "empty").mkdir()
     path = written("folder", tmp_path)
-    for typed, said in {
+    for typed, sentence in {
         f"dataset.path={tmp_path}/nowhere": "path should be",
         "dataset.path=nameless": "path should be",
         "dataset.path=somebody/something": "without a network: correct dataset.path",
@@ -257,7 +258,7 @@ def test_what_a_run_lacks_is_said_before_it_begins(tmp_path):
     }.items():
         with pytest.raises(UserError) as caught:
             check(composed("dataset=hub", *typed.split(), "conditional=true", "logger=[]"))
-        assert said in str(caught.value)
+        assert sentence in str(caught.value)
     with pytest.raises(UserError, match="without a network"):
         check(composed("dataset=hub", "dataset.path=a/b", "evaluate_every=9", "evaluation.against=test", "logger=[]"))
     plain = tmp_path / "plain"
@@ -280,8 +281,8 @@ def test_tar_shards_give_the_images_and_classes_of_their_members(place, tmp_path
             store.pipe(f"/bucket/train-{number}.tar", content)
     dataset = Hub(path, image_size=8)
     assert dataset.is_here == (place != "store")
-    found = load_cached(dataset, tmp_path / "decoded", place="resident")
-    np.testing.assert_array_equal(torch.as_tensor(found).permute(0, 2, 3, 1).numpy(), images)
+    data = load_cached(dataset, tmp_path / "decoded", place="resident")
+    np.testing.assert_array_equal(torch.as_tensor(data).permute(0, 2, 3, 1).numpy(), images)
     assert dataset.labels().tolist() == [i % 3 for i in range(10)]
     assert dataset.classes == 3
     assert dataset.held_out() is None
@@ -293,8 +294,8 @@ def test_classes_of_shards_may_lie_in_json_and_their_test_split_is_held_out(tmp_
     images, classes = noise(7, 8, 8, 3), [1, 0, 2, 2, 1, 0, 2]
 
     def members(chosen):
-        said = [(i, {"label": classes[i], "kind": "ab"[i % 2]}) for i in chosen]
-        return [x for i, fields in said for x in ((f"a/{i}.png", png(images[i])), (f"a/{i}.json", json.dumps(fields).encode()))]
+        fields = {i: json.dumps({"label": classes[i], "kind": "ab"[i % 2]}).encode() for i in chosen}
+        return [member for i in chosen for member in ((f"a/{i}.png", png(images[i])), (f"a/{i}.json", fields[i]))]
 
     folder = tmp_path / "shards"
     folder.mkdir()
@@ -310,41 +311,41 @@ def test_classes_of_shards_may_lie_in_json_and_their_test_split_is_held_out(tmp_
 def test_a_run_on_shards_resumes_exactly_where_they_have_been_moved(tmp_path):
     def settings(folder, *further):
         data = ["dataset=hub", f"dataset.path={folder}", "dataset.image_size=8", "batch_size=6", "iterations=8", "workers=0"]
-        small = [one for one in SMALL if not one.startswith("dataset")]
+        small = [word for word in SMALL if not word.startswith("dataset")]
         return composed(*small, *data, "conditional=true", "sample_every=0", "log_every=2", *further)
 
     def weights(trainer):
         trainer.fit()
-        return torch.cat([one.detach().flatten() for one in trainer.gan.generator.parameters()])
+        return torch.cat([parameter.detach().flatten() for parameter in trainer.gan.generator.parameters()])
 
     written_shards(tmp_path / "shards", n=17)
     expected = weights(build(settings(tmp_path / "shards"), tmp_path / "whole"))
     weights(build(settings(tmp_path / "shards", "iterations=3"), tmp_path / "half"))
     (tmp_path / "shards").rename(tmp_path / "moved")
     last = tmp_path / "half" / "checkpoints" / "last.pt"
-    found = weights(build(settings(tmp_path / "moved", "feed=streamed"), tmp_path / "half", checkpoint=last))
-    assert torch.equal(found, expected)
+    resumed = weights(build(settings(tmp_path / "moved", "feed=streamed"), tmp_path / "half", checkpoint=last))
+    assert torch.equal(resumed, expected)
 
 
 def test_shards_that_are_broken_or_not_there_or_without_classes_are_refused(tmp_path):
     written_shards(tmp_path / "plain", labelled=False)
     (tmp_path / "broken").mkdir()
     (tmp_path / "broken" / "0.tar").write_bytes(b"no tar file" * 100)
-    for path, said in {
+    for path, sentence in {
         "plain": r"^dataset=hub has no class labels",
         "broken": r"^dataset: .* cannot be read",
         "none-*.tar": r"^dataset: .* cannot be read",
     }.items():
-        with pytest.raises(UserError, match=said):
+        with pytest.raises(UserError, match=sentence):
             check(composed("dataset=hub", f"dataset.path={tmp_path}/{path}", "conditional=true", "logger=[]"))
 
 
 def test_a_repository_is_asked_for_as_it_is_named(tmp_path, monkeypatch):
-    found, asked = images_at(tmp_path / "x"), []
+    images, asked = images_at(tmp_path / "x"), []
 
     def load_dataset(path, name=None, **settings):
         asked.append((path, name, settings))
-        return datasets.DatasetDict(validation=table(found[:2]), extra=table(found))
+        return datasets.DatasetDict(validation=table(images[:2]), extra=table(images))
 
     builder = SimpleNamespace(base_path="hf://datasets/owner/name", config=SimpleNamespace(data_files=None))
     monkeypatch.setattr(datasets, "load_dataset_builder", lambda *_, **__: builder)
@@ -359,13 +360,13 @@ def test_a_repository_is_asked_for_as_it_is_named(tmp_path, monkeypatch):
 
 def test_hidden_and_system_files_are_no_data_as_in_a_folder_of_images(tmp_path, monkeypatch):
     place = tmp_path / ".home" / "set"
-    found = images_at(place / "train")
+    images = images_at(place / "train")
     for name in ("@eaDir/0.png/thumb.png", "cat/@eaDir/0.png/thumb.png", "lost+found/9.png", "cat/._0.png"):
         save(place / "train" / name)
     monkeypatch.chdir(place.parent)
     for path in (str(place), "set"):
         dataset = Hub(path, image_size=8)
-        assert dataset.labels().tolist() == [label for _, label in found]
+        assert dataset.labels().tolist() == [label for _, label in images]
         assert dataset.classes == ImageFolder(str(place / "train"), image_size=8).classes == 2
 
 

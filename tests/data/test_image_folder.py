@@ -76,10 +76,10 @@ def test_what_is_skipped_is_counted(tmp_path, caplog):
     dataset = ImageFolder(str(tmp_path), image_size=4)
     assert len(dataset.load()) == 2
     dataset.fingerprint()
-    (said,) = [record.getMessage() for record in caplog.records]
-    assert said.startswith(f"{tmp_path}: 2 images are read, 6 skipped (2 .txt, ")
+    (sentence,) = [record.getMessage() for record in caplog.records]
+    assert sentence.startswith(f"{tmp_path}: 2 images are read, 6 skipped (2 .txt, ")
     for kind in ("1 without extension", "1 .npz", "1 broken link", "1 .png that is no file"):
-        assert kind in said
+        assert kind in sentence
 
 
 def test_a_name_need_not_be_text(tmp_path, caplog):

@@ -268,12 +268,12 @@ def grey(path):
 def test_an_autoencoder_makes_latents_on_which_a_gan_trains_whose_samples_it_decodes(tmp_path, kind, capsys):
     run, gan, file = tmp_path / "autoencoder", tmp_path / "gan", tmp_path / "z.safetensors"
     words = (
-        AUTOENCODER if kind == "vae" else [*(one.replace("vae_gan", "vqgan") for one in AUTOENCODER), "wrapper.pretrain.g=1"]
+        AUTOENCODER if kind == "vae" else [*(word.replace("vae_gan", "vqgan") for word in AUTOENCODER), "wrapper.pretrain.g=1"]
     )
     build(composed(*words), run).fit()
     (tmp_path / "latest").symlink_to(run)  # the printed decoder is the run itself, since a link soon leads elsewhere
     call("sample", tmp_path / "latest", "--latents", "--output", file, "--batch-size", 100)
-    said = capsys.readouterr().out.split()
+    printed = capsys.readouterr().out.split()
     trained = load(run)
     dataset, data = set_of(trained)
     images = dataset.derive(Batch(data.float() / 127.5 - 1)).values
@@ -283,12 +283,12 @@ def test_an_autoencoder_makes_latents_on_which_a_gan_trains_whose_samples_it_dec
         decoded = trained.network.images(stored["latents"])
         torch.testing.assert_close(decoded, trained.network(images), rtol=1e-4, atol=1e-5)
     assert torch.equal(stored["labels"], dataset.labels())
-    typed = [one for one in said if one.startswith("dataset")]
+    typed = [word for word in printed if word.startswith("dataset")]
     assert {f"dataset.path={file}", f"dataset.decode={run}"} < {*typed}
-    scale = float(next(one for one in typed if one.startswith("dataset.scale")).partition("=")[2])
+    scale = float(next(word for word in typed if word.startswith("dataset.scale")).partition("=")[2])
     assert scale * stored["latents"].std().item() == pytest.approx(1, rel=1e-3)
 
-    networks = [f"{side}.{one}" for side in ("generator", "discriminator") for one in ("width=8", "heads=2", "depth=1")]
+    networks = [f"{side}.{setting}" for side in ("generator", "discriminator") for setting in ("width=8", "heads=2", "depth=1")]
     words = ["generator=dit", "generator.block=gat", "discriminator=dit", *networks, "conditional=true", "batch_size=4"]
     settings = ["iterations=2", "evaluate_every=2", "evaluation.samples=300", "measure=[fid]", "sample_every=2", "logger=[]"]
     trainer = build(composed(*typed, *words, *settings, "device=cpu"), gan)
@@ -362,7 +362,7 @@ def test_parts_that_take_latents_for_images_are_refused_and_name_a_remedy(tmp_pa
 
 
 @pytest.mark.parametrize(
-    ("latents", "told"),
+    ("latents", "warning"),
     [
         (drawn(N, 8, 8, 4), "N, C, H, W"),
         (torch.cat([drawn(N, 4, 8, 8), drawn(N, 4, 8, 8).abs() - 20], 1), "moments"),
@@ -373,11 +373,11 @@ def test_parts_that_take_latents_for_images_are_refused_and_name_a_remedy(tmp_pa
     ],
     ids=["channels last", "moments", "four", "eight", "one", "negative"],
 )
-def test_latents_that_seem_to_be_something_else_are_told(tmp_path, latents, told):
+def test_latents_that_seem_to_be_something_else_are_told(tmp_path, latents, warning):
     np.save(tmp_path / "z.npy", latents.numpy())
     facts = Facts(shape=tuple(latents.shape[1:]))
     Latents(str(tmp_path / "z.npy")).check(facts)
-    assert [told in said for said in facts.warnings] == ([True] if told else [])
+    assert [warning in sentence for sentence in facts.warnings] == ([True] if warning else [])
 
 
 @pytest.mark.slow
@@ -385,17 +385,17 @@ def test_a_generator_that_ends_in_a_tanh_is_warned_of(tmp_path):
     np.save(tmp_path / "z.npy", drawn(N, 4, 16, 16).numpy())
     words = ["dataset=latents", f"dataset.path={tmp_path}/z.npy", "discriminator=mlp", "logger=[]"]
     for generator in ("dcgan", "mlp"):
-        (said,) = check(composed(*words, f"generator={generator}")).warnings
-        assert said.startswith(f"generator={generator} ends in a tanh")
-        assert "generator=dit" in said
+        (warning,) = check(composed(*words, f"generator={generator}")).warnings
+        assert warning.startswith(f"generator={generator} ends in a tanh")
+        assert "generator=dit" in warning
     assert check(composed(*words, "generator=dit")).warnings == []
-    assert not any("tanh" in said for said in check(composed("generator=dcgan", "logger=[]")).warnings)
+    assert not any("tanh" in sentence for sentence in check(composed("generator=dcgan", "logger=[]")).warnings)
 
 
 @pytest.mark.parametrize("kind", [DCGANGenerator, MLPGenerator, BigGANGenerator, ResNetGenerator, DiTGenerator, R3GANGenerator])
 def test_generators_are_bounded_as_they_declare(kind):
-    made = kind(20, (3, 32, 32), width=24).train()
+    generator = kind(20, (3, 32, 32), width=24).train()
     with torch.no_grad():
-        for p in made.parameters():
+        for p in generator.parameters():
             p.normal_(0, 3)
-        assert (made(drawn(4, 20)).abs().max() <= 1) == declared(kind).bounded
+        assert (generator(drawn(4, 20)).abs().max() <= 1) == declared(kind).bounded

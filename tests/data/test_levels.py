@@ -28,8 +28,8 @@ def grey(path, **settings):
 
 
 def assert_scaled(data, images, black, white):
-    for made, pixels in zip(data, images, strict=True):
-        np.testing.assert_allclose(made[0].numpy(), (pixels.astype(float) - black) * 255 / (white - black), atol=0.501)
+    for image, pixels in zip(data, images, strict=True):
+        np.testing.assert_allclose(image[0].numpy(), (pixels.astype(float) - black) * 255 / (white - black), atol=0.501)
 
 
 @pytest.mark.parametrize(
@@ -49,8 +49,8 @@ def test_one_white_is_found_for_a_set_and_said(lasts, kind, white, place, tmp_pa
     dataset = grey(place(write(tmp_path / "images", images)))
     assert_scaled(list(dataset.load()), images, 0, white)
     assert_scaled(load_cached(dataset, tmp_path / "cache"), images, 0, white)
-    (said,) = [record.getMessage() for record in caplog.records]
-    assert f"dataset.range=[0,{white}]" in said
+    (sentence,) = [record.getMessage() for record in caplog.records]
+    assert f"dataset.range=[0,{white}]" in sentence
 
 
 @pytest.mark.parametrize(("kind", "value_range"), [(np.uint16, (0, 4000)), (np.float32, (-1000.0, 3000.0))])
@@ -60,7 +60,7 @@ def test_a_range_may_be_declared(kind, value_range, tmp_path, caplog):
     assert_scaled(list(dataset.load()), images, *value_range)
     assert not caplog.records
     other = grey(tmp_path / "images", range=(value_range[0], 3 * value_range[1]))
-    assert not torch.equal(*(load_cached(one, tmp_path / "cache") for one in (dataset, other)))
+    assert not torch.equal(*(load_cached(data_set, tmp_path / "cache") for data_set in (dataset, other)))
 
 
 def test_what_exceeds_the_range_is_left_out_with_the_reason(tmp_path, caplog):
@@ -78,24 +78,24 @@ def test_what_exceeds_the_range_is_left_out_with_the_reason(tmp_path, caplog):
 
 def test_images_of_eight_bits_stay_as_they_are_and_are_told_apart(tmp_path, caplog):
     eight = ramp(255, np.uint8)
-    for value_range, said in ((None, "different kinds"), ((0, 100), "different kinds"), ((0, 1), "changes nothing")):
-        folder = write(tmp_path / said, [eight] if said == "changes nothing" else [eight, ramp(100, np.uint16)])
+    for value_range, remark in ((None, "different kinds"), ((0, 100), "different kinds"), ((0, 1), "changes nothing")):
+        folder = write(tmp_path / remark, [eight] if remark == "changes nothing" else [eight, ramp(100, np.uint16)])
         caplog.clear()
         np.testing.assert_array_equal(grey(folder, range=value_range).load()[0][0].numpy(), eight)
-        assert said in caplog.text
+        assert remark in caplog.text
 
 
 def test_nothing_is_decoded_without_need(tmp_path, monkeypatch):
     folders = [write(tmp_path / str(i), [ramp(last, np.uint16)] * 3) for i, last in enumerate((65535, 100, 100))]
-    seen, load = [], TiffImageFile.load
+    decoded, load = [], TiffImageFile.load
     for folder, declared, count in zip(folders, (None, (0, 100), None), (1, 0, 3), strict=True):
-        seen.clear()
+        decoded.clear()
         with monkeypatch.context() as patched:
-            patched.setattr(TiffImageFile, "load", lambda self: (seen.append(self), load(self))[1])
+            patched.setattr(TiffImageFile, "load", lambda self: (decoded.append(self), load(self))[1])
             dataset = grey(folder, range=declared)
             dataset.load()
             assert dataset.value_range
-        assert len({*map(id, seen)}) == count
+        assert len({*map(id, decoded)}) == count
 
 
 def test_held_out_images_have_the_range_of_those_trained_on(tmp_path):
@@ -116,13 +116,13 @@ def test_sources_and_targets_each_have_a_range(tmp_path):
     depths, photographs = [ramp(3000, np.uint16), ramp(70, np.uint16)], [ramp(255, np.uint8), ramp(9, np.uint8)]
     settings = {"image_size": 8, "channels": 1, "source_channels": 1}
     places = {"sources": str(write(tmp_path / "a", depths)), "targets": str(write(tmp_path / "b", photographs))}
-    for declared, found in (({}, (0, 4095)), ({"source_range": (0, 3000)}, (0, 3000))):
+    for declared, levels in (({}, (0, 4095)), ({"source_range": (0, 3000)}, (0, 3000))):
         dataset = Pairs(**places, **settings, **declared)
         pair = torch.stack(list(dataset.load()))
-        assert_scaled(pair[:, :1], depths, *found)
+        assert_scaled(pair[:, :1], depths, *levels)
         np.testing.assert_array_equal(pair[:, 1].numpy(), photographs)
-        assert (dataset.source_ranges, dataset.value_range) == ((found,), None)
-        assert Separated(of=dataset).source_ranges == (found, None)
+        assert (dataset.source_ranges, dataset.value_range) == ((levels,), None)
+        assert Separated(of=dataset).source_ranges == (levels, None)
 
 
 def test_so_do_tables_of_images(tmp_path):

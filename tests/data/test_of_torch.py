@@ -35,11 +35,11 @@ def test_images_that_networks_do_not_take_have_a_remedy_that_is_there():
 @pytest.mark.parametrize("kind", [Own, Floats, Pictures])
 @pytest.mark.parametrize("channels", [1, 3])
 def test_samples_are_those_of_the_dataset_on_the_usual_scale(kind, channels):
-    made = Torch(dataset=kind(channels=channels))
-    assert made.shape == (channels, 32, 32)
-    assert made.classes == 3
-    assert made.labels().tolist() == [0, 1, 2, 0, 1, 2, 0, 1, 2]
-    data, expected = made.load(), pixels(9, channels)
+    dataset = Torch(dataset=kind(channels=channels))
+    assert dataset.shape == (channels, 32, 32)
+    assert dataset.classes == 3
+    assert dataset.labels().tolist() == [0, 1, 2, 0, 1, 2, 0, 1, 2]
+    data, expected = dataset.load(), pixels(9, channels)
     for index in range(9):
         sample = (data[index] + 1) * 127.5 if kind is Floats else data[index]
         torch.testing.assert_close(sample, expected[index].to(sample.dtype), atol=1e-4, rtol=0)
@@ -48,11 +48,11 @@ def test_samples_are_those_of_the_dataset_on_the_usual_scale(kind, channels):
 
 def test_a_run_sees_each_sample_once_an_epoch():
     trainer = build(configured("tests.data.own.Own", "+dataset.dataset.n=12", "+dataset.dataset.side=4"), trust="tests")
-    seen = torch.cat([next(trainer.reals).values for _ in range(3)])
+    drawn = torch.cat([next(trainer.reals).values for _ in range(3)])
     expected = pixels(12, 3, 4) / 127.5 - 1
-    order = [(expected - one).abs().amax((1, 2, 3)).argmin().item() for one in seen]
+    order = [(expected - image).abs().amax((1, 2, 3)).argmin().item() for image in drawn]
     assert sorted(order) == [*range(12)]
-    torch.testing.assert_close(seen, expected[order], atol=1e-6, rtol=0)
+    torch.testing.assert_close(drawn, expected[order], atol=1e-6, rtol=0)
     iterate(trainer, 3)
     assert all(p.isfinite().all() for p in trainer.gan.generator.parameters())
 
@@ -72,8 +72,8 @@ def test_labels_condition_the_networks():
 def test_targets_that_do_not_occur_are_no_classes(names, called):
     listed = Listed([(GREY, 0)] * 3)
     listed.targets, listed.classes = [7, 3, 7], names
-    made = Torch(dataset=listed)
-    assert (made.classes, made.labels().tolist(), made.class_names) == (2, [1, 0, 1], called)
+    dataset = Torch(dataset=listed)
+    assert (dataset.classes, dataset.labels().tolist(), dataset.class_names) == (2, [1, 0, 1], called)
 
 
 def test_points_are_taken_as_they_are():
@@ -83,10 +83,10 @@ def test_points_are_taken_as_they_are():
 
 
 def test_without_targets_there_are_no_labels():
-    made = Torch(dataset=Listed([(GREY, 1)]))
-    assert made.classes == 0
+    dataset = Torch(dataset=Listed([(GREY, 1)]))
+    assert dataset.classes == 0
     with pytest.raises(ValueError, match=r"^Listed should have targets"):
-        made.labels()
+        dataset.labels()
     with pytest.raises(UserError, match=r"^dataset=torch has no class labels"):
         check(configured("tests.data.own.Points", "conditional=true"), trust=None)
 

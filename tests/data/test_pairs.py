@@ -18,20 +18,20 @@ def save(path, pixels, **settings):
 
 def folders(place, n=4, source=(8, 8), sample=(8, 8), names="{}.png", split=""):
     """Write sources and targets of noise, and return both, `(N, H, W, C)`."""
-    found = []
+    images = []
     for i, (name, size) in enumerate((("sources", source), ("targets", sample))):
         pixels = np.roll(noise(n, *size, 3), i, 3) if size == (8, 8) else noise(n, *size, 3)
-        for j, one in enumerate(pixels):
-            save(place / name / split / names.format(j), one)
-        found.append(pixels)
-    return found
+        for j, image in enumerate(pixels):
+            save(place / name / split / names.format(j), image)
+        images.append(pixels)
+    return images
 
 
-def made(dataset):
+def as_pixels(dataset):
     """Return all sources and samples of a data set as pixels, `(N, H, W, C)`."""
     data = dataset.load()
     batch = dataset.derive(Batch(torch.stack([data[i] for i in range(len(data))])))
-    return [one.permute(0, 2, 3, 1).numpy() for one in (batch.source, batch.values)]
+    return [images.permute(0, 2, 3, 1).numpy() for images in (batch.source, batch.values)]
 
 
 def of_folders(place, **settings):
@@ -44,11 +44,11 @@ def test_images_of_one_name_are_a_pair(names, archived, tmp_path):
     source, sample = folders(tmp_path, names=names)
     dataset = of_folders(tmp_path)
     if archived:
-        places = (zipped(tmp_path / one) for one in ("sources", "targets"))
+        places = (zipped(tmp_path / name) for name in ("sources", "targets"))
         dataset = Pairs(**dict(zip(("sources", "targets"), map(str, places), strict=True)), image_size=8)
-    found = made(dataset)
-    np.testing.assert_array_equal(found[0], source)
-    np.testing.assert_array_equal(found[1], sample)
+    pairs = as_pixels(dataset)
+    np.testing.assert_array_equal(pairs[0], source)
+    np.testing.assert_array_equal(pairs[1], sample)
     assert dataset.paired
     assert dataset.held_out() is None
 
@@ -58,7 +58,7 @@ def test_extensions_of_a_pair_may_differ(tmp_path):
     for i, name in enumerate(["a.k", "a"]):
         save(tmp_path / "sources" / f"{name}.png", np.full((8, 8), 10 + i, np.uint8))
         save(tmp_path / "targets" / f"{name}.bmp", np.full((8, 8), 20 + i, np.uint8))
-    source, sample = made(of_folders(tmp_path))
+    source, sample = as_pixels(of_folders(tmp_path))
     assert sorted(source[:, 0, 0, 0]) == [10, 11]
     np.testing.assert_array_equal(source + 10, sample)
 
@@ -69,7 +69,7 @@ def test_a_picture_may_hold_both(half, tmp_path):
     for i, picture in enumerate(pictures):
         save(tmp_path / "pictures" / f"same.{('png', 'bmp', 'tif')[i]}", picture)
     pictures = pictures[[1, 0, 2]]  # in the order of their names
-    source, sample = made(Pairs(path=str(tmp_path / "pictures"), half=half, image_size=8))
+    source, sample = as_pixels(Pairs(path=str(tmp_path / "pictures"), half=half, image_size=8))
     left, right = pictures[:, :, :8], pictures[:, :, 8:]
     np.testing.assert_array_equal(source, left if half == "left" else right)
     np.testing.assert_array_equal(sample, right if half == "left" else left)
@@ -80,32 +80,32 @@ def test_halves_are_cut_alike(tmp_path):
     picture = np.zeros((8, 40, 3), np.uint8)
     picture[:, 6:14], picture[:, 26:34] = noise(8, 8, 3), 255 - noise(8, 8, 3)
     save(tmp_path / "pictures" / "wide.png", picture)
-    source, sample = made(Pairs(path=str(tmp_path / "pictures"), image_size=8))
+    source, sample = as_pixels(Pairs(path=str(tmp_path / "pictures"), image_size=8))
     np.testing.assert_array_equal(source[0], noise(8, 8, 3))
     np.testing.assert_array_equal(sample[0], 255 - noise(8, 8, 3))
 
 
 @pytest.mark.parametrize(
-    ("size", "image_size", "told"),
+    ("size", "image_size", "count"),
     [((8, 16), 8, 0), ((10, 20), 8, 0), ((8, 8), 8, 2), ((8, 12), 8, 2), ((8, 24), 8, 2), ((8, 24), (8, 12), 0)],
 )
-def test_pictures_that_may_be_no_two_halves_are_told(size, image_size, told, tmp_path, caplog):
+def test_pictures_that_may_be_no_two_halves_are_told(size, image_size, count, tmp_path, caplog):
     for i in range(2):
         save(tmp_path / "pictures" / f"{i}.png", noise(*size, 3))
     for _ in range(2):
         caplog.clear()
         load_cached(Pairs(path=str(tmp_path / "pictures"), image_size=image_size), tmp_path / "cache")
-        found = [record.getMessage() for record in caplog.records if "proportions" in record.getMessage()]
-        assert len(found) == bool(told)
-        assert all(f": {told} of 2 pictures" in one and "dataset.sources" in one for one in found)
+        warnings = [record.getMessage() for record in caplog.records if "proportions" in record.getMessage()]
+        assert len(warnings) == bool(count)
+        assert all(f": {count} of 2 pictures" in warning and "dataset.sources" in warning for warning in warnings)
 
 
 def test_smaller_sources_are_kept_pixel_by_pixel(tmp_path):
     source, sample = folders(tmp_path, source=(4, 8), sample=(8, 16))
     dataset = of_folders(tmp_path, image_size=(8, 16), source_size=(4, 8))
-    found = made(dataset)
-    np.testing.assert_array_equal(found[0], source)
-    np.testing.assert_array_equal(found[1], sample)
+    pairs = as_pixels(dataset)
+    np.testing.assert_array_equal(pairs[0], source)
+    np.testing.assert_array_equal(pairs[1], sample)
     assert (dataset.source_shape, dataset.shape) == ((3, 4, 8), (3, 8, 16))
 
 
@@ -129,13 +129,13 @@ def test_a_smaller_source_shows_the_same_part_of_the_picture(size, image_size, t
     save(tmp_path / "targets" / "0.png", view(*size))
     save(tmp_path / "sources" / "0.png", view(*(round(side / 4) for side in size)))
     dataset = of_folders(tmp_path, image_size=image_size, source_size=tuple(side // 4 for side in image_size))
-    (source,), (sample,) = made(dataset)
+    (source,), (sample,) = as_pixels(dataset)
     assert_same_places(source, sample, 4)
 
 
 def test_halves_show_the_same_part_whatever_their_size(tmp_path):
     save(tmp_path / "pictures" / "0.png", np.concatenate([view(333, 501)] * 2, 1))
-    (source,), (sample,) = made(Pairs(path=str(tmp_path / "pictures"), image_size=64, source_size=16))
+    (source,), (sample,) = as_pixels(Pairs(path=str(tmp_path / "pictures"), image_size=64, source_size=16))
     assert_same_places(source, sample, 4)
 
 
@@ -143,11 +143,11 @@ def test_sources_may_be_grey_or_deep_or_have_an_alpha_channel(tmp_path):
     deep = np.linspace(0, 65535, 64).reshape(8, 8).astype(np.uint16)
     clear = np.zeros((8, 8, 4), np.uint8)
     clear[:, :4, 3] = 255  # black on the left, and transparent on the right
-    for i, one in enumerate((deep, clear)):
-        save(tmp_path / "sources" / f"{i}.png", one)
+    for i, pixels in enumerate((deep, clear)):
+        save(tmp_path / "sources" / f"{i}.png", pixels)
         save(tmp_path / "targets" / f"{i}.png", noise(8, 8, 3))
     dataset = of_folders(tmp_path, source_channels=1)
-    source, _ = made(dataset)
+    source, _ = as_pixels(dataset)
     assert dataset.source_shape == (1, 8, 8)
     np.testing.assert_allclose(source[0, ..., 0], deep / 257, atol=0.51)
     np.testing.assert_array_equal(source[1, :, :, 0], np.repeat([[0] * 4 + [255] * 4], 8, 0))
@@ -157,8 +157,8 @@ def test_a_pair_is_mirrored_together(tmp_path):
     folders(tmp_path, n=5)
     dataset = of_folders(tmp_path, source_channels=1)
     feed = Streamed(dataset.load(), 5, seed=1, flip=True, derive=dataset.derive)
-    unflipped = made(dataset)
-    source, sample = (to_range(torch.from_numpy(one).permute(0, 3, 1, 2), torch.float32) for one in unflipped)
+    unflipped = as_pixels(dataset)
+    source, sample = (to_range(torch.from_numpy(pixels).permute(0, 3, 1, 2), torch.float32) for pixels in unflipped)
     mirrored = 0
     for _ in range(4):
         batch = next(feed)
@@ -175,21 +175,21 @@ def test_the_test_part_of_pairs_is_held_out(tmp_path):
     dataset = of_folders(tmp_path)
     assert len(dataset.load()) == 4
     others = dataset.held_out()
-    np.testing.assert_array_equal(made(others)[1], sample)
+    np.testing.assert_array_equal(as_pixels(others)[1], sample)
     assert len(dataset.load()) == 4
     for part, n in (("train", 3), ("val", 2)):
         for i, picture in enumerate(noise(n, 8, 16, 3)):
             save(tmp_path / "pictures" / part / f"{i}.png", picture)
-    assert len(made(Pairs(path=str(tmp_path / "pictures"), image_size=8).held_out())[0]) == 2
+    assert len(as_pixels(Pairs(path=str(tmp_path / "pictures"), image_size=8).held_out())[0]) == 2
 
 
 def test_evenly_spaced_pairs_may_be_held_out(tmp_path):
     source, sample = folders(tmp_path)
     dataset = of_folders(tmp_path, hold_out=1)
-    for one, part in ((dataset, [0, 1, 3]), (dataset.held_out(), [2])):
-        found = made(one)
-        np.testing.assert_array_equal(found[0], source[part])
-        np.testing.assert_array_equal(found[1], sample[part])
+    for subset, part in ((dataset, [0, 1, 3]), (dataset.held_out(), [2])):
+        pairs = as_pixels(subset)
+        np.testing.assert_array_equal(pairs[0], source[part])
+        np.testing.assert_array_equal(pairs[1], sample[part])
 
 
 def test_pairs_are_cached_and_a_broken_one_is_left_out(tmp_path, caplog):
@@ -268,9 +268,9 @@ def test_each_round_has_every_image_with_other_companions(a, b, tmp_path):
     drawn, most = companions(dataset), max(a, b)
     assert len(drawn) == 6 * most
     rounds = [drawn[i : i + most] for i in range(0, len(drawn), most)]
-    for one in rounds:
+    for drawn_pairs in rounds:
         for side, first, n in ((0, 0, a), (1, 100, b)):
-            counts = np.bincount([pair[side] - first for pair in one], minlength=n)
+            counts = np.bincount([pair[side] - first for pair in drawn_pairs], minlength=n)
             assert counts.max() - counts.min() <= 1
             assert counts.min() >= 1
     assert len({*map(tuple, rounds)}) > 3
@@ -330,16 +330,16 @@ def test_what_names_no_two_sets_is_refused(tmp_path):
 def test_pairs_torn_apart_are_sources_of_one_half_and_samples_of_the_other(tmp_path):
     source, sample = folders(tmp_path, n=7)
     dataset = Separated(of=of_folders(tmp_path), rounds=3)
-    data, whole = dataset.load(), [one.transpose(0, 3, 1, 2) for one in (source, sample)]
-    found = dataset.derive(Batch(torch.stack([data[i] for i in range(len(data))])))
-    assert torch.equal(found.source, found.values)
+    data, whole = dataset.load(), [pixels.transpose(0, 3, 1, 2) for pixels in (source, sample)]
+    batch = dataset.derive(Batch(torch.stack([data[i] for i in range(len(data))])))
+    assert torch.equal(batch.source, batch.values)
     assert (len(data), dataset.shape, dataset.paired) == (12, (6, 8, 8), False)
-    for part, (first, last), images in zip(found.values.chunk(2, 1), ((0, 3), (3, 7)), whole, strict=True):
-        assert {one.tobytes() for one in part.numpy()} == {one.tobytes() for one in images[first:last]}
+    for part, (first, last), images in zip(batch.values.chunk(2, 1), ((0, 3), (3, 7)), whole, strict=True):
+        assert {image.tobytes() for image in part.numpy()} == {image.tobytes() for image in images[first:last]}
     assert dataset.held_out() is None
     held_out = Separated(of=of_folders(tmp_path, hold_out=3)).held_out()
     stack = held_out.derive(Batch(torch.stack([*held_out.load()]))).values
-    assert {one.tobytes() for one in stack[:, :3].numpy()} == {whole[0][1].tobytes()}
+    assert {image.tobytes() for image in stack[:, :3].numpy()} == {whole[0][1].tobytes()}
 
 
 def test_a_grey_source_of_a_colour_image_is_repeated_and_what_has_no_pairs_is_refused():

@@ -33,8 +33,8 @@ def test_the_mode_of_an_image_is_the_number_that_its_channels_make(root):
 
 
 def test_the_seed_says_which_images_they_are(root, tmp_path):
-    one, same, other = (StackedMNIST(root, n=50, seed=seed) for seed in (1, 1, 2))
-    assert torch.equal(one.load(), same.load())
-    assert one.digest() == same.digest() != other.digest()
-    assert not torch.equal(load_cached(one, tmp_path / "cache"), load_cached(other, tmp_path / "cache"))
-    assert torch.equal(StackedMNIST(root, n=50, seed=1).load(), load_cached(one, tmp_path / "cache"))
+    first, same, other = (StackedMNIST(root, n=50, seed=seed) for seed in (1, 1, 2))
+    assert torch.equal(first.load(), same.load())
+    assert first.digest() == same.digest() != other.digest()
+    assert not torch.equal(load_cached(first, tmp_path / "cache"), load_cached(other, tmp_path / "cache"))
+    assert torch.equal(StackedMNIST(root, n=50, seed=1).load(), load_cached(first, tmp_path / "cache"))

@@ -19,9 +19,9 @@ class Slow(Items):
         return self.data[index]
 
 
-def train_for_ever(told):
+def train_for_ever(queue):
     feed = Streamed(Slow(torch.zeros(20, 2)), 6, workers=2)
-    told.put([worker.pid for worker in multiprocessing.active_children()])
+    queue.put([worker.pid for worker in multiprocessing.active_children()])
     next(feed)
 
 
@@ -35,10 +35,10 @@ def is_running(pid):
 
 def test_workers_end_with_a_parent_that_is_killed():
     context = multiprocessing.get_context("fork")
-    told = context.Queue()
-    parent = context.Process(target=train_for_ever, args=(told,))
+    queue = context.Queue()
+    parent = context.Process(target=train_for_ever, args=(queue,))
     parent.start()
-    workers = told.get(timeout=30)
+    workers = queue.get(timeout=30)
     assert len(workers) == 2
     time.sleep(0.2)  # they are at their first image
     assert all(map(is_running, workers))

@@ -30,7 +30,7 @@ class ArtifactStore:
         """Return the answer to a question about artifacts, None to any other."""
         asked = variables.get("input") or variables
         if "mutation CreateArtifact (" in query:
-            names = [one["alias"] for one in asked["aliases"]]
+            names = [alias["alias"] for alias in asked["aliases"]]
             self.versions.append({"name": asked["artifactCollectionName"], "aliases": names, "type": asked["artifactTypeName"]})
             created = {"id": self._id(len(self.versions) - 1), "state": "PENDING", "artifactSequence": {"latestArtifact": None}}
             return {"createArtifact": {"artifact": created}}

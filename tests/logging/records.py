@@ -19,7 +19,7 @@ def inspected(log, *, check=True):
     done = processes.run(*inspect, "--run-file", log, log.parent, cwd=log.parent)
     assert not check or done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
-    found = {}
+    records_of_type = {}
     for record in map(json.loads, lines):
-        found.setdefault(record["type"], []).append(record[record["type"]])
-    return found
+        records_of_type.setdefault(record["type"], []).append(record[record["type"]])
+    return records_of_type

@@ -44,8 +44,9 @@ def test_only_pictures_of_a_trained_generator_are_offered_as_the_result(tmp_path
     for iterations, offered in (((0,), None), ((0, 5), "samples/5.png")):
         folder = tmp_path / str(len(iterations))
         logger = FolderLogger(folder)
-        for one in iterations:
-            logger.write({"progress/iteration": one, "samples": Picture(np.zeros((1, 1, 3), np.uint8), f"samples/{one}.png")})
+        for iteration in iterations:
+            picture = Picture(np.zeros((1, 1, 3), np.uint8), f"samples/{iteration}.png")
+            logger.write({"progress/iteration": iteration, "samples": picture})
         logger.close(summary := ended())
         assert summary["paths"].get("samples") == (offered and str(folder / offered))
 
@@ -126,8 +127,8 @@ def test_that_a_file_cannot_be_written_is_known_without_writing_it(tmp_path):
     (tmp_path / "file").touch()
     refuse_unwritable(tmp_path / "new" / "deep" / "x")
     refuse_unwritable(tmp_path / "file")
-    for path, said in {tmp_path: "Is a directory", tmp_path / "file" / "new" / "x": "Not a directory"}.items():
-        with pytest.raises(OSError, match=said) as refused:
+    for path, reason in {tmp_path: "Is a directory", tmp_path / "file" / "new" / "x": "Not a directory"}.items():
+        with pytest.raises(OSError, match=reason) as refused:
             refuse_unwritable(path)
         assert refused.value.filename == str(path)
     assert on_a_full_disk(refuse_unwritable, tmp_path / "x") == f"OSError: [Errno 27] File too large: '{tmp_path / 'x'}'"
@@ -210,16 +211,16 @@ def test_what_links_lead_to_outside_of_the_folder_is_not_read(tmp_path):
 
 def test_rows_that_were_deleted_during_a_run_are_told_and_not_named(tmp_path):
     for gone in ("metrics.jsonl", ""):
-        made = small_run(tmp_path / "run", "iterations=6")
-        tick = made.loggers[0].tick
+        trainer = small_run(tmp_path / "run", "iterations=6")
+        tick = trainer.loggers[0].tick
 
-        def delete(tick=tick, made=made, path=tmp_path / "run" / gone):
+        def delete(tick=tick, trainer=trainer, path=tmp_path / "run" / gone):
             tick()
-            if made.iteration == 5:
+            if trainer.iteration == 5:
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
 
-        made.loggers[0].tick = delete
-        summary = made.fit()
+        trainer.loggers[0].tick = delete
+        summary = trainer.fit()
         assert "rows" not in summary["paths"]
         assert any("metrics.jsonl was deleted while the run wrote to it" in note for note in summary["notes"])
         shutil.rmtree(tmp_path / "run")

@@ -26,8 +26,8 @@ def begin_with(url, *arguments, cwd):
 
 def service_of(process):
     """Return W&B's own process."""
-    (found,) = [one for one in psutil.Process(process.pid).children() if one.name() == "wandb-core"]
-    return found
+    (service,) = [child for child in psutil.Process(process.pid).children() if child.name() == "wandb-core"]
+    return service
 
 
 def end(process, cwd):
@@ -63,8 +63,8 @@ def test_a_server_that_is_well_gets_every_row_and_a_checkpoint_from_which_anothe
     settings = ["latent_dim=3", "device=cpu", "logger.wandb.artifacts=last"]
     with serving() as server:
         process = begin_with(server.url, *settings, "iterations=3", cwd=tmp_path)
-        said, places, rows = end(process, tmp_path)
-    assert "offline" not in said
+        output, places, rows = end(process, tmp_path)
+    assert "offline" not in output
     assert places["W&B"].startswith(server.url)
     assert "upload" not in places
     same(rows, server.rows)
@@ -88,8 +88,8 @@ def test_a_server_that_does_not_want_a_run_costs_seconds_and_no_row(mood, tmp_pa
         process = begin_with(url, "iterations=5", cwd=tmp_path)
         process.until(lambda: written(tmp_path))
         began_s = time.monotonic() - start
-        said, places, rows = end(process, tmp_path)
-    assert "this run is recorded offline" in said
+        output, places, rows = end(process, tmp_path)
+    assert "this run is recorded offline" in output
     assert len(rows) == 6  # one is from before training
     assert places["W&B"] == "wandb leet outputs/wandb"
     same(rows, recorded(places, tmp_path))
@@ -157,12 +157,12 @@ def test_wandb_core_hanging_holds_up_neither_training_nor_the_end(tmp_path):
     try:
         assert process.until(lambda: written(tmp_path) == 2001)
         start = time.monotonic()
-        said, _, rows = end(process, tmp_path)
+        output, _, rows = end(process, tmp_path)
     finally:
         service.kill()
     assert time.monotonic() - start < 40  # 12 s in W&B's process, 2 s for letting go of it, and what a busy machine adds
     assert len(rows) == 2001
-    assert said.count("W&B has failed") == 1
+    assert output.count("W&B has failed") == 1
 
 
 def test_wandb_failing_does_not_end_a_run(tmp_path, no_account, monkeypatch, caplog):

@@ -77,9 +77,9 @@ def test_a_picture_of_points_depends_on_nothing_drawn_before_and_leaves_no_figur
     assert np.array_equal(scatter(real, fake), first)
     gc.disable()  # a figure is a cycle, which only a collection frees
     try:
-        before = sum(issubclass(type(one), Artist) for one in gc.get_objects())
+        before = sum(issubclass(type(instance), Artist) for instance in gc.get_objects())
         for _ in range(5):
             scatter(real, fake)
-        assert sum(issubclass(type(one), Artist) for one in gc.get_objects()) <= before
+        assert sum(issubclass(type(instance), Artist) for instance in gc.get_objects()) <= before
     finally:
         gc.enable()

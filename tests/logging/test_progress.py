@@ -11,5 +11,5 @@ def test_rows_say_how_long_the_run_will_take(caplog):
     for iteration in (50, 8_000, 20_000):
         row = {"progress/iteration": iteration, "loss/d": 1.0, "loss/g": 1.0, "speed/images_per_s": 128.0}
         shown.write(row | {"time/iteration_ms": 250.0})
-    said = [record.getMessage().partition("images/s")[2].strip() for record in caplog.records]
-    assert said == ["1:23:07 left", "50:00 left", ""]  # 19,950 and 12,000 times a quarter of a second
+    remaining = [record.getMessage().partition("images/s")[2].strip() for record in caplog.records]
+    assert remaining == ["1:23:07 left", "50:00 left", ""]  # 19,950 and 12,000 times a quarter of a second

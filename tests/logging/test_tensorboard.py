@@ -27,7 +27,7 @@ def shown(place):
     """Return the scalars of a folder as `{key: [(step, value), …]}`, and the reader."""
     reader = EventAccumulator(str(place), size_guidance={"scalars": 0, "images": 0})
     reader.Reload()
-    return {key: [(one.step, one.value) for one in reader.Scalars(key)] for key in reader.Tags()["scalars"]}, reader
+    return {key: [(event.step, event.value) for event in reader.Scalars(key)] for key in reader.Tags()["scalars"]}, reader
 
 
 def picture(event):
@@ -37,20 +37,20 @@ def picture(event):
 
 def expected(folder):
     """Return the same of the run folder's rows, in single precision as event files have it."""
-    found = {}
+    scalars = {}
     for line in (folder / "metrics.jsonl").read_text().splitlines():
         row = json.loads(line)
         for key, value in row.items():
             if not isinstance(value, str):
-                found.setdefault(key, []).append((row["progress/iteration"], float(np.float32(value))))
-    return found
+                scalars.setdefault(key, []).append((row["progress/iteration"], float(np.float32(value))))
+    return scalars
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("run")
-    made = build(composed(*DYNAMICS), folder)
-    return made, made.fit(), folder, *shown(folder / "tensorboard")
+    trainer = build(composed(*DYNAMICS), folder)
+    return trainer, trainer.fit(), folder, *shown(folder / "tensorboard")
 
 
 def test_scalars_are_the_rows(run):
@@ -73,8 +73,8 @@ def test_grids_are_the_files_of_the_run(run):
 def test_the_spectrum_is_drawn_where_its_eigenvalues_lie(tmp_path):
     logger = TensorBoardLogger()
     logger.open(RunDescription(tmp_path))
-    one = {"dynamics/real_1": 2.0, "dynamics/imag_1": 0.0, "dynamics/real_2": -1.0, "dynamics/imag_2": 1.5}
-    logger.write({"progress/iteration": 7, **one})
+    eigenvalues = {"dynamics/real_1": 2.0, "dynamics/imag_1": 0.0, "dynamics/real_2": -1.0, "dynamics/imag_2": 1.5}
+    logger.write({"progress/iteration": 7, **eigenvalues})
     logger.close({"paths": {}})
     (image,) = shown(tmp_path / "tensorboard")[1].Images("dynamics/eigenvalues")
     red = (picture(image).astype(int) @ [1, -1, 0]) > 100
@@ -133,8 +133,8 @@ def test_a_folder_of_ones_own_has_one_of_each_run(tmp_path):
     for sweep in ("one", "other"):  # jobs of different sweeps have the same names
         build(settings, tmp_path / sweep / "0_a").fit()
         assert not (tmp_path / sweep / "0_a" / "tensorboard").exists()
-    found = sorted(path.parent.relative_to(tmp_path / "board").as_posix() for path in tmp_path.glob("board/**/events.*"))
-    assert {*found} == {"one/0_a", "other/0_a"}
+    folders = sorted(path.parent.relative_to(tmp_path / "board").as_posix() for path in tmp_path.glob("board/**/events.*"))
+    assert {*folders} == {"one/0_a", "other/0_a"}
 
 
 def test_a_full_disk_stops_nothing_and_is_said_once(tmp_path, caplog):

@@ -48,10 +48,10 @@ def table(home, query):
 
 def shown(home):
     """Return the rows of a database with one run, and its name."""
-    found = table(home, "SELECT run_name, step, metrics FROM metrics ORDER BY step, id")
-    rows = [json.loads(metrics) for _, _, metrics in found]
-    assert [row["progress/iteration"] for row in rows] == [step for _, step, _ in found]
-    (name,) = {name for name, _, _ in found}
+    entries = table(home, "SELECT run_name, step, metrics FROM metrics ORDER BY step, id")
+    rows = [json.loads(metrics) for _, _, metrics in entries]
+    assert [row["progress/iteration"] for row in rows] == [step for _, step, _ in entries]
+    (name,) = {name for name, _, _ in entries}
     return rows, name
 
 
@@ -81,7 +81,7 @@ def test_rows_and_grids_are_those_of_the_run_and_nothing_listens(tmp_path):
             opened.extend(psutil.Process().net_connections("inet"))
 
         TrackioLogger.write = write
-        logging.getLogger("ganexp.logging.trackio").warning = lambda said, *_: pytest.fail(said)
+        logging.getLogger("ganexp.logging.trackio").warning = lambda sentence, *_: pytest.fail(sentence)
         summary = build(composed(*WITH), tmp_path / "run").fit()
         assert summary["paths"]["Trackio"] == "trackio show --project ganexp"
         assert opened == []
@@ -136,11 +136,11 @@ def test_runs_of_one_process_are_apart_even_side_by_side(tmp_path):
             logger.close({"paths": {}})
 
     a_child(both, tmp_path)
-    found = table(tmp_path, "SELECT run_name, step, metrics FROM metrics ORDER BY run_name, step")
+    entries = table(tmp_path, "SELECT run_name, step, metrics FROM metrics ORDER BY run_name, step")
     names = [(tmp_path / f"{number}" / "trackio_run").read_text().strip() for number in range(2)]
     assert len({*names}) == 2
     for number, name in enumerate(names):
-        values = [(step, json.loads(metrics)["loss/d"]) for run, step, metrics in found if run == name]
+        values = [(step, json.loads(metrics)["loss/d"]) for run, step, metrics in entries if run == name]
         assert values == [(step, number) for step in range(3)]
     groups = {json.loads(config)["_Group"] for (config,) in table(tmp_path, "SELECT config FROM configs")}
     assert groups == {"sweep"}

@@ -25,16 +25,16 @@ def run(tmp_path_factory):
     choices = ["loss=began", "generator=began", "discriminator=began", "iterations=9", "log_every=2", "sample_every=3"]
     choices += ["logger=[wandb]", "logger.wandb.mode=offline", "logger.wandb.tags=[a,b]", "logger.wandb.group=sweep"]
     cfg = composed(*SMALL, *choices, f"logger.wandb.directory={folder}")
-    made = build(cfg, folder)
-    made.fit()
-    found, place = records(folder)
-    return made, found, place, folder
+    trainer = build(cfg, folder)
+    trainer.fit()
+    record, place = records(folder)
+    return trainer, record, place, folder
 
 
 def test_rows_equal_metrics_jsonl(run):
-    _, found, _, folder = run
+    _, records, _, folder = run
     rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-    recorded = [record["item"] for record in found["history"]]
+    recorded = [record["item"] for record in records["history"]]
     assert len(recorded) == len(rows) == 7
     for row, item in zip(rows, recorded, strict=True):
         pictures = {key for key in row if isinstance(row[key], str)}
@@ -46,36 +46,36 @@ def test_rows_equal_metrics_jsonl(run):
 
 
 def test_the_logged_picture_is_the_picture_and_neither_black_nor_inverted(run):
-    made, found, place, folder = run
-    item = next(record["item"] for record in reversed(found["history"]) if "samples.path" in record["item"])
+    trainer, records, place, folder = run
+    item = next(record["item"] for record in reversed(records["history"]) if "samples.path" in record["item"])
     with (
         Image.open(place / "files" / item["samples.path"]) as logged,
-        Image.open(folder / made.last_row["samples"].path) as kept,
+        Image.open(folder / trainer.last_row["samples"].path) as kept,
     ):
         np.testing.assert_array_equal(np.asarray(logged), np.asarray(kept))
         pixels = np.asarray(logged).astype(float)
     assert pixels.std() > 1
-    images = made.step.average.generator(made.gan.prior.fixed(64).values).detach().numpy()[:, 0]
+    images = trainer.step.average.generator(trainer.gan.prior.fixed(64).values).detach().numpy()[:, 0]
     tiles = pixels[..., 0][2:, 2:].reshape(8, 34, 8, 34)[:, :32, :, :32].transpose(0, 2, 1, 3).reshape(64, 32, 32)
     assert np.corrcoef(tiles.ravel(), np.clip(images, -1, 1).ravel())[0, 1] > 0.99
 
 
 def test_config_group_tags_name_and_state(run):
-    made, found, _, _ = run
-    (recorded,) = found["run"]
+    trainer, records, _, _ = run
+    (recorded,) = records["run"]
     config = recorded["config"]["update"]
-    expected = made.checkpoints.described["config"]
+    expected = trainer.checkpoints.described["config"]
     assert {key: config[key] for key in expected} == expected
     assert recorded["run_group"] == "sweep"
     assert recorded["tags"] == ["a", "b"]
     assert recorded["display_name"] == "digits-began-detach-seed0"
-    assert found["exit"][0]["exit_code"] == 0
+    assert records["exit"][0]["exit_code"] == 0
 
 
 def test_the_iteration_is_the_axis_of_every_chart(run):
-    _, found, _, _ = run
-    assert any(metric.get("glob_name") == "*" and metric["step_metric"] == "progress/iteration" for metric in found["metric"])
-    named = {metric["name"]: metric for metric in found["metric"] if "name" in metric}
+    _, records, _, _ = run
+    assert any(metric.get("glob_name") == "*" and metric["step_metric"] == "progress/iteration" for metric in records["metric"])
+    named = {metric["name"]: metric for metric in records["metric"] if "name" in metric}
     assert all(
         metric["step_metric"] == "progress/iteration" for metric in named.values() if metric["name"] != "progress/iteration"
     )
@@ -102,9 +102,9 @@ def test_wandbs_own_variables_are_respected(monkeypatch, tmp_path):
 
 
 def test_where_a_run_comes_from_is_recorded(run):
-    _, found, _, folder = run
+    _, records, _, folder = run
     origin = json.loads((folder / "provenance.json").read_text())
-    assert found["run"][0]["config"]["update"]["provenance"] == origin
+    assert records["run"][0]["config"]["update"]["provenance"] == origin
     assert re.fullmatch("[0-9a-f]{40}", origin["git"]["commit"])
     assert origin["versions"]["wandb"] == wandb.__version__
     assert json.loads((folder / "config.json").read_text())["loss"]["name"] == "began"
@@ -117,9 +117,9 @@ def test_after_a_rollback_the_rows_of_the_new_course_are_written_and_a_failed_ru
     for iteration, value in rows:
         logger.write({"progress/iteration": iteration, "loss/d": value})
     logger.close({"state": "failed", "iteration": 8, "wall_s": 1.0, "paths": {}, "last": {}})
-    found, _ = records(tmp_path)
-    assert found["exit"][0]["exit_code"] == 1
-    items = [record["item"] for record in found["history"]]
+    written, _ = records(tmp_path)
+    assert written["exit"][0]["exit_code"] == 1
+    items = [record["item"] for record in written["history"]]
     assert [item["progress/iteration"] for item in items] == [iteration for iteration, _ in rows]
     assert [item["loss/d"] for item in items[2:]] == [0.3, 0.4]
 
@@ -148,11 +148,11 @@ def test_a_resumed_run_logs_the_rows_that_wandb_may_not_have(how, tmp_path):
     (folder / "summary.json").unlink()  # as a kill leaves it
     checkpoint = folder / "checkpoints" / "iteration_000000002.pt"
     build(composed(*SMALL, *choices, "iterations=6"), folder, checkpoint=checkpoint).fit()
-    found = inspected(max(tmp_path.glob("wandb/*run-*/*.wandb"), key=lambda log: log.stat().st_mtime))["history"]
-    assert [record["item"]["progress/iteration"] for record in found] == [*range(7)]
+    history = inspected(max(tmp_path.glob("wandb/*run-*/*.wandb"), key=lambda log: log.stat().st_mtime))["history"]
+    assert [record["item"]["progress/iteration"] for record in history] == [*range(7)]
     rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-    assert [record["item"]["loss/d"] for record in found[1:]] == [row["loss/d"] for row in rows[1:]]
-    assert "samples.path" in found[0]["item"]
+    assert [record["item"]["loss/d"] for record in history[1:]] == [row["loss/d"] for row in rows[1:]]
+    assert "samples.path" in history[0]["item"]
 
 
 @pytest.mark.parametrize("which", ["last", "best"])
@@ -163,7 +163,7 @@ def test_an_artifact_holds_what_resuming_reads_and_is_in_the_record_that_is_uplo
     build(composed(*SMALL, *choices, f"logger.wandb.artifacts={which}", "iterations=3", "log_every=1"), folder).fit()
     (record,) = records(tmp_path)[0]["artifact"]
     assert (record["type"], record["name"]) == ("checkpoint", f"checkpoint-{(folder / 'wandb_id').read_text().strip()}")
-    files = {one["path"]: int(one["size"]) for one in record["manifest"]["contents"]}
+    files = {entry["path"]: int(entry["size"]) for entry in record["manifest"]["contents"]}
     held = {f"checkpoints/{which}.pt", "config.json", "measures.json", "metrics.jsonl", "provenance.json", "wandb_id"}
     assert files == {name: (folder / name).stat().st_size for name in held}
 
@@ -174,9 +174,9 @@ def test_without_a_best_checkpoint_a_run_is_refused_or_ends_with_a_warning(tmp_p
     with pytest.raises(UserError, match=r"keep_best.*logger\.wandb\.artifacts=last"):
         build(composed(*SMALL, *choices), tmp_path / "run")
     assert not (tmp_path / "run").exists()
-    made = build(composed(*SMALL, *choices, "keep_best=eval/none", "evaluate_every=0"), tmp_path / "run")
-    assert made.fit()["state"] == "finished"
-    assert [one.levelname for one in caplog.records if "logger.wandb.artifacts=best" in one.getMessage()] == ["WARNING"]
+    trainer = build(composed(*SMALL, *choices, "keep_best=eval/none", "evaluate_every=0"), tmp_path / "run")
+    assert trainer.fit()["state"] == "finished"
+    assert [line.levelname for line in caplog.records if "logger.wandb.artifacts=best" in line.getMessage()] == ["WARNING"]
 
 
 @pytest.mark.slow

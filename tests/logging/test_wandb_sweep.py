@@ -37,8 +37,8 @@ def test_an_agent_trains_what_the_server_tells_it(tmp_path):
         metrics = [row["began/convergence"] for row in server.rows if "began/convergence" in row]
     runs = sorted(tmp_path.glob("outputs/*_seed0"))
     assert len(runs) == len(SETTINGS), done.stdout + done.stderr
-    configs = [json.loads((one / "config.json").read_text()) for one in runs]
-    found = [{"optimizer.lr": one["optimizer"]["lr"], "loss.gamma": one["loss"]["gamma"]} for one in configs]
-    assert found == SETTINGS
-    assert [(one / "wandb_id").read_text().strip() for one in runs] == ["run1"]
+    configs = [json.loads((folder / "config.json").read_text()) for folder in runs]
+    settings = [{"optimizer.lr": config["optimizer"]["lr"], "loss.gamma": config["loss"]["gamma"]} for config in configs]
+    assert settings == SETTINGS
+    assert [(folder / "wandb_id").read_text().strip() for folder in runs] == ["run1"]
     assert len(metrics) == len(SETTINGS), "what the sweep is to minimise has reached the server"

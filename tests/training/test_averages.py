@@ -111,15 +111,15 @@ def test_a_width_chosen_afterwards_gives_nearly_the_average_that_was_not_kept():
 
 
 def test_without_one_samples_come_from_the_generator_itself():
-    made = build(composed(*SMALL, "average=none"))
-    assert made.step.average.generator is made.gan.generator
-    assert made.step.average.state_dict() == {}
+    trainer = build(composed(*SMALL, "average=none"))
+    assert trainer.step.average.generator is trainer.gan.generator
+    assert trainer.step.average.state_dict() == {}
 
 
 @pytest.mark.parametrize(("start", "warned"), [(0, True), (2, True), (3, False), (7, False), (8, True)])
 def test_an_average_of_less_than_two_iterations_or_of_almost_all_is_warned_of(start, warned):
     plan = check(composed(*SMALL, "iterations=9", "average=uniform", f"average.start={start}"))
-    assert any(one.startswith("average=uniform") for one in plan.warnings) == warned
+    assert any(warning.startswith("average=uniform") for warning in plan.warnings) == warned
 
 
 EVERY = {
@@ -146,20 +146,20 @@ def shares(name, n):
 def test_both_networks_are_averaged_by_the_formula(name):
     chosen = [*([f"average={name}"] if name != "half_life" else []), *EVERY[name], "average.of=both"]
     settings = [*SMALL, *chosen, "precision=fp64", "iterations=6"]
-    made, weights = build(composed(*settings)), []
-    networks = {"generator": made.gan.generator, "discriminator": made.gan.discriminator}
+    trainer, weights = build(composed(*settings)), []
+    networks = {"generator": trainer.gan.generator, "discriminator": trainer.gan.discriminator}
     for i in range(7):
-        iterate(made, 1 if i else 0)
-        weights.append({key: next(one.parameters()).detach().numpy().copy() for key, one in networks.items()})
-    for key, average in made.step.average.networks().items():
-        by_hand = np.tensordot(shares(name, 6), np.array([one[key] for one in weights]), 1)
+        iterate(trainer, 1 if i else 0)
+        weights.append({key: next(network.parameters()).detach().numpy().copy() for key, network in networks.items()})
+    for key, average in trainer.step.average.networks().items():
+        by_hand = np.tensordot(shares(name, 6), np.array([kept[key] for kept in weights]), 1)
         np.testing.assert_allclose(next(average.parameters()).numpy(), by_hand, rtol=1e-10)
 
 
 def test_a_discriminator_is_loaded_averaged_or_not(tmp_path):
-    made = build(composed(*SMALL, "average.of=both", "iterations=6"), tmp_path)
-    made.fit()
-    for averaged, network in ((True, made.step.average.networks()["discriminator"]), (False, made.gan.discriminator)):
+    trainer = build(composed(*SMALL, "average.of=both", "iterations=6"), tmp_path)
+    trainer.fit()
+    for averaged, network in ((True, trainer.step.average.networks()["discriminator"]), (False, trainer.gan.discriminator)):
         loaded = load_discriminator(tmp_path, averaged=averaged)
         assert all(torch.equal(a, b) for a, b in zip(loaded.parameters(), network.parameters(), strict=True))
 

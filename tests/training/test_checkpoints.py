@@ -44,8 +44,8 @@ def test_a_file_that_a_person_has_put_beside_them_stays(tmp_path):
     own = [folder / f"iteration_{name}.pt" for name in ("000000003_good", "of_the_paper")]
     for path in own:
         path.touch()
-    made = build(composed(*SMALL, "iterations=9"), tmp_path)
-    made.fit()
+    trainer = build(composed(*SMALL, "iterations=9"), tmp_path)
+    trainer.fit()
     assert all(path.exists() for path in own)
 
 
@@ -53,24 +53,24 @@ def test_going_on_from_an_earlier_checkpoint_leaves_none_of_the_abandoned_course
     settings = [*SMALL, "keep_checkpoints=3"]
     trained(tmp_path, settings, 12)
     folder = tmp_path / "checkpoints"
-    made = build(composed(*settings, "iterations=7"), tmp_path, checkpoint=folder / "iteration_000000006.pt")
+    trainer = build(composed(*settings, "iterations=7"), tmp_path, checkpoint=folder / "iteration_000000006.pt")
     assert rows(tmp_path)[-1]["progress/iteration"] <= 6
     assert checkpoint.load(folder / "last.pt")["run"]["iteration"] == 6  # to which a run is rolled back, or resumed if killed
-    made.fit()
+    trainer.fit()
     assert sorted(path.name for path in folder.iterdir()) == [*(f"iteration_{i:09d}.pt" for i in (6, 7)), "last.pt"]
     assert checkpoint.load(folder / "last.pt")["run"]["iteration"] == 7
 
 
 def test_what_could_not_be_written_is_not_the_best(tmp_path, caplog):
-    made = build(composed(*SMALL, "keep_best=loss/d", "iterations=9"), tmp_path)
-    made.checkpoints.folder.checkpoints.touch()  # a file where the folder should be
-    made.checkpoints.write_if_due(made, {"loss/d": 1.0})
+    trainer = build(composed(*SMALL, "keep_best=loss/d", "iterations=9"), tmp_path)
+    trainer.checkpoints.folder.checkpoints.touch()  # a file where the folder should be
+    trainer.checkpoints.write_if_due(trainer, {"loss/d": 1.0})
     assert "No checkpoint at iteration 0" in caplog.text
-    assert made.checkpoints.lowest == float("inf")
-    made.checkpoints.folder.checkpoints.unlink()
-    made.checkpoints.write_if_due(made, {"loss/d": 2.0})
+    assert trainer.checkpoints.lowest == float("inf")
+    trainer.checkpoints.folder.checkpoints.unlink()
+    trainer.checkpoints.write_if_due(trainer, {"loss/d": 2.0})
     assert checkpoint.load(tmp_path / "checkpoints" / "best.pt")["run"]["checkpoints"]["lowest"] == 2
-    made.fit()
+    trainer.fit()
 
 
 def test_the_best_checkpoint_stays_and_resuming_knows_how_good_it_was(tmp_path):
@@ -105,6 +105,6 @@ def test_going_on_from_an_earlier_checkpoint_knows_which_value_the_best_checkpoi
     state = checkpoint.load(best)
     state["run"]["checkpoints"] = {"lowest": -9.0, "best_at": 8}  # beyond where the run goes on
     write_state(best, state)
-    made = build(composed(*settings, "iterations=5"), tmp_path, checkpoint=best.with_name("iteration_000000003.pt"))
-    assert f"Best loss/d: -9, at iteration 8, in {best}." in made.fit()["notes"]
+    trainer = build(composed(*settings, "iterations=5"), tmp_path, checkpoint=best.with_name("iteration_000000003.pt"))
+    assert f"Best loss/d: -9, at iteration 8, in {best}." in trainer.fit()["notes"]
     assert checkpoint.load(best)["run"]["checkpoints"]["lowest"] == -9

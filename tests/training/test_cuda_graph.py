@@ -29,12 +29,12 @@ def trained(loss, strategy, *, recorded, **kwargs):
     """Train a tiny GAN and return its trainer and its rows, without the times."""
     logger = Rows()
     settings = {"iterations": 8, "log_every": 3, "loggers": [logger], "on_divergence": "warn"}
-    made = small(loss, strategy, recorded=recorded, **settings, **kwargs)
-    made.fit()
+    trainer = small(loss, strategy, recorded=recorded, **settings, **kwargs)
+    trainer.fit()
     rows = [{key: value for key, value in row.items() if key.startswith(COUNTED)} for row in logger.rows]
     for row in rows:
         del row["progress/wall_s"]
-    return made, rows
+    return trainer, rows
 
 
 def assert_recorded_as_eager(strategy, loss):
@@ -53,7 +53,7 @@ def test_a_recorded_run_is_the_eager_one_to_the_last_bit(strategy):
 
 
 @pytest.mark.parametrize("strategy", ["detach", "one_stage"])
-@pytest.mark.parametrize("loss", [one for one in KINDS if one != "wgan_gp"])
+@pytest.mark.parametrize("loss", [kind for kind in KINDS if kind != "wgan_gp"])
 def test_it_is_with_other_losses(strategy, loss):
     assert_recorded_as_eager(strategy, loss)
 
@@ -62,17 +62,17 @@ def test_it_is_with_other_losses(strategy, loss):
 @pytest.mark.parametrize("through", [False, True])
 def test_a_step_of_latents_is_recorded_too(through):
     runs = [trained("hinge", wrappers.LatentStep(strategies.detach, through=through), recorded=r)[0] for r in (False, True)]
-    assert all(torch.equal(a, b) for a, b in zip(*(state(made.gan) for made in runs), strict=True))
+    assert all(torch.equal(a, b) for a, b in zip(*(state(trainer.gan) for trainer in runs), strict=True))
     assert runs[1].step.recordings
 
 
 def test_what_watches_sees_the_recorded_run_too(tmp_path):
-    made, _ = trained("began", strategies.joint, recorded=True, folder=tmp_path, checkpoint_every=4)
+    trainer, _ = trained("began", strategies.joint, recorded=True, folder=tmp_path, checkpoint_every=4)
     loaded = torch.load(tmp_path / "checkpoints" / "last.pt", weights_only=True)
     run = loaded["run"]
     assert run["gan"]["meter"]["updates"] == {"d": 8, "g": 8}
     assert run["reals"]["batches"] == 8
-    assert torch.equal(run["gan"]["loss"]["k_t"], made.gan.loss.k_t)
+    assert torch.equal(run["gan"]["loss"]["k_t"], trainer.gan.loss.k_t)
 
 
 def test_times_come_from_the_last_eager_iteration_and_the_replays(monkeypatch):
@@ -115,11 +115,11 @@ class Peeking(torch.nn.Module):
 def test_what_waits_for_the_device_is_said_and_runs_eagerly(caplog):
     eager, eager_rows = trained("hinge", strategies.detach, recorded=False)
     logger = Rows()
-    made = small("hinge", wrap=Peeking, iterations=8, log_every=3, loggers=[logger])
+    trainer = small("hinge", wrap=Peeking, iterations=8, log_every=3, loggers=[logger])
     with caplog.at_level(logging.WARNING):
-        made.fit()
+        trainer.fit()
     assert "cannot be recorded (operation not permitted when stream is capturing), so all are run eagerly" in caplog.text
-    assert all(torch.equal(a, b) for a, b in zip(state(eager.gan), state(made.gan), strict=True))
+    assert all(torch.equal(a, b) for a, b in zip(state(eager.gan), state(trainer.gan), strict=True))
     assert [row["loss/d"] for row in logger.rows] == [row["loss/d"] for row in eager_rows]
     assert all(row["time/d_ms"] > 0 for row in logger.rows)
 
@@ -131,20 +131,20 @@ def test_a_varying_number_of_batches_is_said():
         for _ in range(next(draws)):
             strategies.detach(gan, reals, d_steps=d_steps, g_steps=g_steps)
 
-    made = small("hinge", greedy, recorded=False, iterations=9, log_every=0)
-    made.step = Recorded(made.step, Tapes, warm_up=2)
-    made.fit()
-    assert made.step.recorder is None
-    assert made.gan.meter.updates["d"] == made.reals.batches
+    trainer = small("hinge", greedy, recorded=False, iterations=9, log_every=0)
+    trainer.step = Recorded(trainer.step, Tapes, warm_up=2)
+    trainer.fit()
+    assert trainer.step.recorder is None
+    assert trainer.gan.meter.updates["d"] == trainer.reals.batches
 
 
 @pytest.mark.parametrize(("width", "sentence"), [(3, r"a batch of shape \(6, 3\) came"), (2, "reals ended after 8 batches")])
 def test_a_batch_of_another_shape_is_refused_and_an_end_is_an_end(width, sentence):
     batches = [*itertools.islice(real_batches(), 7), torch.zeros(6, width, dtype=torch.float64)]
-    made = small("hinge", reals=iter(batches), iterations=9)
-    iterate(made, 7 if width == 3 else 8)
+    trainer = small("hinge", reals=iter(batches), iterations=9)
+    iterate(trainer, 7 if width == 3 else 8)
     with pytest.raises(ValueError, match=sentence):
-        iterate(made)
+        iterate(trainer)
 
 
 def test_strategies_that_remember_are_not_recorded():
@@ -180,9 +180,9 @@ def test_a_graph_on_a_gpu_is_the_eager_run_to_the_last_bit(strategy, loss):
     weights = []
     for graph in ("false", "true"):
         chosen = [f"strategy={strategy}", f"loss={loss}", *discriminator_for(loss), f"cuda_graph={graph}"]
-        made = build(composed(*NARROW, "device=cuda", "deterministic=true", *chosen, "iterations=20", "average.decay=0.9"))
-        made.fit()
-        assert isinstance(made.step, Recorded) == (graph == "true")
-        assert graph == "false" or made.step.recordings
-        weights.append([*made.gan.generator.state_dict().values(), *made.step.average.generator.state_dict().values()])
+        trainer = build(composed(*NARROW, "device=cuda", "deterministic=true", *chosen, "iterations=20", "average.decay=0.9"))
+        trainer.fit()
+        assert isinstance(trainer.step, Recorded) == (graph == "true")
+        assert graph == "false" or trainer.step.recordings
+        weights.append([*trainer.gan.generator.state_dict().values(), *trainer.step.average.generator.state_dict().values()])
     assert all(torch.equal(a, b) for a, b in zip(*weights, strict=True))

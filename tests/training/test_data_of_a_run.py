@@ -30,9 +30,9 @@ def trainer(reals, iterations):
     return Trainer(Step(gan, detach), reals, iterations=iterations)
 
 
-def end(made):
-    made.fit()
-    return {key: value for key, value in made.state_dict().items() if key != "trained_s"}
+def end(run):
+    run.fit()
+    return {key: value for key, value in run.state_dict().items() if key != "trained_s"}
 
 
 @pytest.mark.parametrize("feed", ["resident", "streamed", "streamed by workers"])
@@ -52,14 +52,14 @@ def test_with_dropout_a_resumed_run_is_the_undisturbed_one_and_that_on_data_in_m
 
 
 def test_a_run_ends_the_workers_of_its_feed_however_it_ends():
-    made = trainer(Streamed(DATA, 5, workers=2), 3)
+    run = trainer(Streamed(DATA, 5, workers=2), 3)
     assert len(multiprocessing.active_children()) == 2
-    made.fit()
+    run.fit()
     assert not multiprocessing.active_children()
-    made = trainer(Streamed(DATA, 5, workers=2), 3)
-    made.step.strategy = as_strategy(lambda gan, reals, **steps: 1 / 0)
+    run = trainer(Streamed(DATA, 5, workers=2), 3)
+    run.step.strategy = as_strategy(lambda gan, reals, **steps: 1 / 0)
     with pytest.raises(ZeroDivisionError):
-        made.fit()
+        run.fit()
     assert not multiprocessing.active_children()
 
 
@@ -105,13 +105,13 @@ def test_images_that_have_changed_are_refused_and_a_folder_that_was_moved_is_not
     last = tmp_path / "run" / "checkpoints" / "last.pt"
     moved = shutil.copytree(images, tmp_path / "moved", copy_function=shutil.copyfile)
     for place, feed in [(moved, "auto"), (images, "streamed")]:
-        made = build(
+        run = build(
             composed(*settings(place, feed), "iterations=5"),
             shutil.copytree(tmp_path / "run", tmp_path / feed),
             checkpoint=last,
         )
-        assert made.iteration == 3
-        made.fit()
+        assert run.iteration == 3
+        run.fit()
     Image.new("RGB", (4, 4), "red").save(moved / "3.bmp")  # of the same size
     rows = (tmp_path / "run" / "metrics.jsonl").read_bytes()
     with pytest.raises(UserError, match=r"^resume: the data"):

@@ -32,17 +32,17 @@ def test_distances_are_those_of_numpy():
         flat = samples.flatten(1).double().numpy()
         apart = np.sqrt(((flat[:, None] - flat) ** 2).sum(-1))
         means.append(apart.sum() / (20 * 19))
-    found = diversity(fake, real)
-    assert found["diversity/distance"] == pytest.approx(means[0], rel=1e-5)
-    assert found["diversity/relative"] == pytest.approx(means[0] / means[1], rel=1e-5)
-    assert found["diversity/near_duplicates"] == 0
+    figures = diversity(fake, real)
+    assert figures["diversity/distance"] == pytest.approx(means[0], rel=1e-5)
+    assert figures["diversity/relative"] == pytest.approx(means[0] / means[1], rel=1e-5)
+    assert figures["diversity/near_duplicates"] == 0
 
 
 @pytest.mark.parametrize("noise", [0.0, 1e-3], ids=["one image", "almost one image"])
 def test_a_collapsed_generator_has_no_diversity_and_nothing_but_duplicates(noise):
-    found = diversity(images(1) + noise * images(32, seed=2), images(32, seed=1))
-    assert found["diversity/relative"] == pytest.approx(noise, rel=0.1)
-    assert found["diversity/near_duplicates"] == 1
+    figures = diversity(images(1) + noise * images(32, seed=2), images(32, seed=1))
+    assert figures["diversity/relative"] == pytest.approx(noise, rel=0.1)
+    assert figures["diversity/near_duplicates"] == 1
 
 
 def test_what_comes_twice_is_counted_and_nothing_else():
@@ -57,7 +57,7 @@ def test_points_have_no_near_duplicates_which_real_ones_have_too():
 
 
 @pytest.mark.parametrize(
-    ("relative", "near_duplicates", "said"),
+    ("relative", "near_duplicates", "symptom"),
     [
         (0.062, 1.0, "100 % of the samples have a near-duplicate"),  # digits: collapsed
         (0.406, 1.0, "100 % of the samples have a near-duplicate"),
@@ -68,11 +68,11 @@ def test_points_have_no_near_duplicates_which_real_ones_have_too():
         (None, None, ""),  # without diagnostics
     ],
 )
-def test_a_collapse_is_said_where_it_is_clear(relative, near_duplicates, said):
+def test_a_collapse_is_said_where_it_is_clear(relative, near_duplicates, symptom):
     row = {"diversity/relative": relative, "diversity/near_duplicates": near_duplicates}
-    found = collapse({key: value for key, value in row.items() if value is not None})
-    assert found.startswith(f"Collapsed, or hardly trained yet: {said}" if said else "")
-    assert bool(found) == bool(said)
+    sentence = collapse({key: value for key, value in row.items() if value is not None})
+    assert sentence.startswith(f"Collapsed, or hardly trained yet: {symptom}" if symptom else "")
+    assert bool(sentence) == bool(symptom)
 
 
 @pytest.mark.parametrize("healthy", [False, True])
@@ -87,7 +87,7 @@ def test_a_run_that_has_collapsed_says_so_once(healthy):
             for parameter in generator.parameters():
                 parameter.mul_(10.0 if healthy else 0.0)
     notes = trainer.fit()["notes"]
-    assert [one.partition(":")[0] for one in notes] == ([] if healthy else ["Collapsed, or hardly trained yet"])
+    assert [note.partition(":")[0] for note in notes] == ([] if healthy else ["Collapsed, or hardly trained yet"])
 
 
 class Memory(nn.Module):
@@ -126,14 +126,14 @@ def accuracies_of(discriminator, loss, real, held_out):
 )
 def test_a_discriminator_that_has_memorised_fails_on_held_out_images(loss, known, unknown):
     real = images(16, seed=3)
-    found = accuracies_of(Memory(real, known, unknown), loss, real, images(16, seed=4))
-    assert found == {"accuracy/real": 1, "accuracy/fake": 1, "accuracy/held_out": 0}
+    figures = accuracies_of(Memory(real, known, unknown), loss, real, images(16, seed=4))
+    assert figures == {"accuracy/real": 1, "accuracy/fake": 1, "accuracy/held_out": 0}
 
 
 def test_one_that_takes_everything_for_real_is_right_on_reals_alone():
     real = images(16, seed=3)
-    found = accuracies_of(Memory(real, 2.0, 1.0), NonSaturating(), real, images(16, seed=4))
-    assert found == {"accuracy/real": 1, "accuracy/fake": 0, "accuracy/held_out": 1}
+    figures = accuracies_of(Memory(real, 2.0, 1.0), NonSaturating(), real, images(16, seed=4))
+    assert figures == {"accuracy/real": 1, "accuracy/fake": 0, "accuracy/held_out": 1}
 
 
 @pytest.mark.parametrize(
@@ -170,8 +170,8 @@ def test_what_has_no_value_is_left_out():
     with torch.no_grad():
         for parameter in trainer.gan.generator.parameters():
             parameter.fill_(math.nan)
-    found = trainer.callbacks[-1](trainer)
-    assert found.keys() == {"accuracy/real"}
+    figures = trainer.callbacks[-1](trainer)
+    assert figures.keys() == {"accuracy/real"}
 
 
 def test_the_cost_is_a_few_passes_of_few_samples():

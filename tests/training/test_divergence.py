@@ -24,29 +24,29 @@ SETTINGS = [*SMALL, "log_every=2", "checkpoint_every=2", "iterations=12"]
 
 def poisoned(folder, *further, at=5, times=1, network="generator", value=math.nan):
     """Build a run one of whose networks gets a bad value, at an iteration, so many times."""
-    made = build(composed(*SETTINGS, *further), folder)
-    strategy, left = made.step.strategy, [times]
+    trainer = build(composed(*SETTINGS, *further), folder)
+    strategy, left = trainer.step.strategy, [times]
 
     def poison(gan, reals, **steps):
         strategy(gan, reals, **steps)
-        if made.iteration + 1 == at and left[0]:
+        if trainer.iteration + 1 == at and left[0]:
             left[0] -= 1
             with torch.no_grad():
                 next(getattr(gan, network).parameters()).fill_(value)
 
-    made.step.strategy = as_strategy(poison)
-    return made
+    trainer.step.strategy = as_strategy(poison)
+    return trainer
 
 
 def test_a_run_that_diverges_stops_with_its_last_good_checkpoint(tmp_path):
-    made = poisoned(tmp_path)
+    trainer = poisoned(tmp_path)
     with pytest.raises(Diverged, match=r"Diverged at iteration 6: .*loss/d is nan.* The last good checkpoint is .*last.pt"):
-        made.fit()
+        trainer.fit()
     assert checkpoint.load(tmp_path / "checkpoints" / "last.pt")["run"]["iteration"] == 4
     assert json.loads((tmp_path / "summary.json").read_text())["state"] == "failed"
-    told = json.loads((tmp_path / "divergence.json").read_text())
-    assert math.isnan(told["row"]["loss/d"])
-    assert -1 <= told["batch"]["reals"]["min"] < told["batch"]["reals"]["mean"] < told["batch"]["reals"]["max"] <= 1
+    report = json.loads((tmp_path / "divergence.json").read_text())
+    assert math.isnan(report["row"]["loss/d"])
+    assert -1 <= report["batch"]["reals"]["min"] < report["batch"]["reals"]["mean"] < report["batch"]["reals"]["max"] <= 1
     assert [row["progress/iteration"] for row in rows(tmp_path)] == [0, 2, 4, 6]
 
 
@@ -62,57 +62,57 @@ def test_a_warning_goes_on(tmp_path, caplog):
 
 
 def test_a_rollback_takes_other_latents_and_gets_through(tmp_path, caplog):
-    made = poisoned(tmp_path, "on_divergence=rollback")
+    trainer = poisoned(tmp_path, "on_divergence=rollback")
     start = time.perf_counter()
-    summary = made.fit()
+    summary = trainer.fit()
     assert summary["wall_s"] <= time.perf_counter() - start
-    assert made.guard.rollbacks == 1
+    assert trainer.guard.rollbacks == 1
     assert "Back to iteration 4, with other latents." in caplog.text
-    found = rows(tmp_path)
-    assert [row["progress/iteration"] for row in found] == [0, 2, 4, 6, 7, 8, 10, 12]
-    assert all(math.isfinite(value) for row in found for value in row.values() if not isinstance(value, str))
+    written = rows(tmp_path)
+    assert [row["progress/iteration"] for row in written] == [0, 2, 4, 6, 7, 8, 10, 12]
+    assert all(math.isfinite(value) for row in written for value in row.values() if not isinstance(value, str))
     untouched = build(composed(*SETTINGS), tmp_path / "untouched")
     untouched.fit()
-    assert rows(tmp_path / "untouched")[:3] == found[:3]
-    assert rows(tmp_path / "untouched")[3] != found[3]
+    assert rows(tmp_path / "untouched")[:3] == written[:3]
+    assert rows(tmp_path / "untouched")[3] != written[3]
 
 
 def test_the_best_checkpoint_stays_the_best_through_a_rollback(tmp_path):
-    made = poisoned(tmp_path, "on_divergence=rollback", "keep_best=loss/d")
-    strategy = made.step.strategy
+    trainer = poisoned(tmp_path, "on_divergence=rollback", "keep_best=loss/d")
+    strategy = trainer.step.strategy
 
     def reach(gan, reals, **steps):
         strategy(gan, reals, **steps)
-        if made.iteration == 4 and not made.guard.rollbacks:
-            made.checkpoints.lowest = -7.0  # after the checkpoint that the run goes back to
+        if trainer.iteration == 4 and not trainer.guard.rollbacks:
+            trainer.checkpoints.lowest = -7.0  # after the checkpoint that the run goes back to
 
-    made.step.strategy = as_strategy(reach)
-    made.fit()
-    assert (made.guard.rollbacks, made.checkpoints.lowest) == (1, -7)
+    trainer.step.strategy = as_strategy(reach)
+    trainer.fit()
+    assert (trainer.guard.rollbacks, trainer.checkpoints.lowest) == (1, -7)
 
 
 def test_what_was_seen_after_the_checkpoint_of_a_rollback_is_not_told_at_the_end(tmp_path):
-    made = poisoned(tmp_path, "on_divergence=rollback", "sample_every=5", at=6)
-    strategy = made.step.strategy
+    trainer = poisoned(tmp_path, "on_divergence=rollback", "sample_every=5", at=6)
+    strategy = trainer.step.strategy
 
     def stop(gan, reals, **steps):
         strategy(gan, reals, **steps)
-        if made.iteration == 7:
-            assert "diversity/distance" in made.last_row
-            made.stopping.received = signal.SIGTERM
+        if trainer.iteration == 7:
+            assert "diversity/distance" in trainer.last_row
+            trainer.stopping.received = signal.SIGTERM
 
-    made.step.strategy = as_strategy(stop)
-    summary = made.fit()
-    assert (summary["iteration"], made.guard.rollbacks) == (4, 1)
+    trainer.step.strategy = as_strategy(stop)
+    summary = trainer.fit()
+    assert (summary["iteration"], trainer.guard.rollbacks) == (4, 1)
     assert "loss/d" in summary["last"]
     assert "diversity/distance" not in summary["last"]
 
 
 def test_rollbacks_end(tmp_path):
-    made = poisoned(tmp_path, "on_divergence=rollback", times=100)
+    trainer = poisoned(tmp_path, "on_divergence=rollback", times=100)
     with pytest.raises(Diverged, match="Diverged at iteration 6"):
-        made.fit()
-    assert made.guard.rollbacks == 5
+        trainer.fit()
+    assert trainer.guard.rollbacks == 5
 
 
 def test_a_run_is_not_rolled_back_to_what_an_earlier_one_left_in_its_folder(tmp_path):
@@ -128,27 +128,27 @@ def test_a_run_is_not_rolled_back_to_what_an_earlier_one_left_in_its_folder(tmp_
 
 
 def test_values_out_of_any_range_are_divergence_too(tmp_path):
-    made = poisoned(tmp_path, "loss=wgan", "penalty=[]", network="discriminator", value=1e20)
+    trainer = poisoned(tmp_path, "loss=wgan", "penalty=[]", network="discriminator", value=1e20)
     with pytest.raises(Diverged, match="score/fake is"):
-        made.fit()
+        trainer.fit()
 
 
 def test_a_checkpoint_is_kept_only_while_all_is_well(tmp_path, caplog):
     """Rows are far apart: between them, checkpoints are judged by the losses so far."""
     settings = [*SMALL, "loss=wgan", "penalty=[]", "log_every=1000", "checkpoint_every=10", "sample_every=0"]
     settings += ["iterations=60", "keep_checkpoints=1"]
-    made = build(composed(*settings), tmp_path)
-    strategy = made.step.strategy
+    trainer = build(composed(*settings), tmp_path)
+    strategy = trainer.step.strategy
 
     def blow_up(gan, reals, **steps):
         strategy(gan, reals, **steps)
-        if made.iteration == 24:
+        if trainer.iteration == 24:
             for group in [*gan.optimizer_g.param_groups, *gan.optimizer_d.param_groups]:
                 group["lr"] = 1e6
 
-    made.step.strategy = as_strategy(blow_up)
+    trainer.step.strategy = as_strategy(blow_up)
     with pytest.raises(Diverged):
-        made.fit()
+        trainer.fit()
     kept = checkpoint.load(tmp_path / "checkpoints" / "last.pt")["run"]
     assert kept["iteration"] == 20
     assert caplog.text.count("No checkpoint at iteration") == 3
@@ -176,15 +176,15 @@ def test_a_mask_that_no_checkpoint_holds_may_be_infinite(tmp_path):
 
 def test_whatever_a_checkpoint_holds_is_judged():
     settings = [*CONVOLUTIONAL, "generator=dcgan", "discriminator=dcgan", "average.decay=0.9", "iterations=2"]
-    made = build(composed(*settings))
-    made.fit()
-    gan = made.gan
-    assert unfit(gan, made.step.average.networks()) == ""
+    trainer = build(composed(*settings))
+    trainer.fit()
+    gan = trainer.gan
+    assert unfit(gan, trainer.step.average.networks()) == ""
     (first, *_) = gan.optimizer_d.state.values()
     places = {
         "generator": [*gan.generator.parameters()][-1],
         "discriminator": next(iter(gan.discriminator.parameters())),
-        "ema": next(iter(made.step.average.generator.parameters())),
+        "ema": next(iter(trainer.step.average.generator.parameters())),
         "optimizer": first["exp_avg_sq"],
         "buffer": next(buffer for buffer in gan.generator.buffers() if buffer.is_floating_point()),
         "score": gan.meter.last_fake,
@@ -193,8 +193,8 @@ def test_whatever_a_checkpoint_holds_is_judged():
         whole = tensor.detach().clone()
         with torch.no_grad():
             tensor[(-1,) * tensor.dim()] = math.nan if place in ("optimizer", "buffer") else -1e9
-            assert unfit(gan, made.step.average.networks()) != "", place
+            assert unfit(gan, trainer.step.average.networks()) != "", place
             tensor.copy_(whole)
-    assert unfit(gan, made.step.average.networks()) == ""
+    assert unfit(gan, trainer.step.average.networks()) == ""
     gan.meter.add({"loss/d": torch.tensor(1e12)})
-    assert unfit(gan, made.step.average.networks()) != ""
+    assert unfit(gan, trainer.step.average.networks()) != ""

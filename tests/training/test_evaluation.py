@@ -40,12 +40,12 @@ def test_standing_statistics_are_means_over_batches_and_the_generator_stays_as_i
     generator = torch.nn.Sequential(torch.nn.Linear(3, 2), norm).double().eval()
     prior, before = Prior(3, dtype=torch.float64), {k: v.clone() for k, v in generator.state_dict().items()}
     with torch.no_grad():
-        made = standing(generator, prior, 3)
+        copied = standing(generator, prior, 3)
         batches = [generator[0](z.values).numpy() for z in prior.standing(750).split(250)]
     assert_same(before, dict(generator.state_dict()))
-    np.testing.assert_allclose(made[1].running_mean, np.mean([one.mean(0) for one in batches], 0), rtol=1e-12)
-    np.testing.assert_allclose(made[1].running_var, np.mean([one.var(0, ddof=1) for one in batches], 0), rtol=1e-12)
-    assert not made.training
+    np.testing.assert_allclose(copied[1].running_mean, np.mean([batch.mean(0) for batch in batches], 0), rtol=1e-12)
+    np.testing.assert_allclose(copied[1].running_var, np.mean([batch.var(0, ddof=1) for batch in batches], 0), rtol=1e-12)
+    assert not copied.training
     assert standing(generator, prior, 0) is generator
     assert standing(generator[0], prior, 3) is generator[0]
 
@@ -56,8 +56,8 @@ def test_standing_statistics_are_those_of_a_network_whose_weights_a_hook_compute
     generator(torch.randn(4, 3))  # as in training, with a graph of the weights
     prior = Prior(3)
     with torch.no_grad():
-        made = standing(generator.eval(), prior, 1)
-        torch.testing.assert_close(made[1].running_mean, generator[0](prior.standing(250).values).mean(0))
+        copied = standing(generator.eval(), prior, 1)
+        torch.testing.assert_close(copied[1].running_mean, generator[0](prior.standing(250).values).mean(0))
 
 
 def test_a_run_can_be_evaluated_with_them():
@@ -93,13 +93,13 @@ def test_rows_have_figures_when_due_and_at_the_end_and_say_by_what(tmp_path):
     figures = [(row["progress/iteration"], row["eval/coverage"]) for row in rows if "eval/coverage" in row]
     assert [iteration for iteration, _ in figures] == [4, 6]
     best = torch.load(tmp_path / "checkpoints" / "best.pt", weights_only=True)
-    iteration, highest = max(figures, key=lambda one: (one[1], -one[0]))
+    iteration, highest = max(figures, key=lambda figure: (figure[1], -figure[0]))
     assert best["run"]["iteration"] == iteration
     assert best["run"]["checkpoints"]["lowest"] == -highest
-    told = reading.read(tmp_path).measures["eval/coverage"]
-    assert (told.summary, told.best) == ("last,max", "highest")
-    assert told.basis == "features: raw, neighbours 5, max_samples 10000, 300 samples"
-    assert "features: raw" in told.meaning
+    measure = reading.read(tmp_path).measures["eval/coverage"]
+    assert (measure.summary, measure.best) == ("last,max", "highest")
+    assert measure.basis == "features: raw, neighbours 5, max_samples 10000, 300 samples"
+    assert "features: raw" in measure.meaning
 
 
 def test_a_run_says_its_figures_and_which_iteration_was_best(tmp_path, caplog):
@@ -109,14 +109,14 @@ def test_a_run_says_its_figures_and_which_iteration_was_best(tmp_path, caplog):
     rows = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
     evaluated = {row["progress/iteration"]: row for row in rows if "eval/coverage" in row}
     for iteration, row in evaluated.items():
-        (line,) = (one.getMessage() for one in caplog.records if one.getMessage().startswith(f"{iteration}/6  sliced"))
+        (line,) = (record.getMessage() for record in caplog.records if record.getMessage().startswith(f"{iteration}/6  sliced"))
         assert f"modes {row['eval/modes']:.4g} (real 8)" in line
         assert f"coverage {row['eval/coverage']:.4g} (real 0." in line
     best, *figures = summary["notes"]
     highest = max(row["eval/coverage"] for row in evaluated.values())
     first = next(iteration for iteration, row in evaluated.items() if row["eval/coverage"] == highest)
     assert best == f"Best eval/coverage: {highest:.4g}, at iteration {first}, in {tmp_path / 'checkpoints' / 'best.pt'}."
-    assert [one.partition(":")[0] for one in figures] == ["Evaluated at iteration 6, 300 samples"]  # what all share
+    assert [note.partition(":")[0] for note in figures] == ["Evaluated at iteration 6, 300 samples"]  # what all share
     assert epilogue(summary).splitlines()[1:3] == summary["notes"]
     assert json.loads((tmp_path / "summary.json").read_text())["notes"] == summary["notes"]
 
@@ -125,10 +125,10 @@ def test_a_run_says_its_figures_and_which_iteration_was_best(tmp_path, caplog):
 def test_presets_of_points_count_their_modes_at_the_end(experiment):
     cfg = composed(f"experiment={experiment}", *SMALL, "generator.width=8", "discriminator.width=8", "dataset.n=20000")
     trainer = build(cfg)
-    (said,) = trainer.fit()["notes"]
+    (note,) = trainer.fit()["notes"]
     modes = 25 if experiment == "grid" else 8
-    assert said.startswith("Evaluated at iteration 6, within 3 standard deviations of a mode, 2,500 samples: modes ")
-    assert f"modes {trainer.last_row['eval/modes']:.4g} (real {modes})" in said
+    assert note.startswith("Evaluated at iteration 6, within 3 standard deviations of a mode, 2,500 samples: modes ")
+    assert f"modes {trainer.last_row['eval/modes']:.4g} (real {modes})" in note
 
 
 def test_samples_that_are_not_finite_get_a_sentence_and_no_number(caplog):
@@ -137,7 +137,7 @@ def test_samples_that_are_not_finite_get_a_sentence_and_no_number(caplog):
     trainer.log_to([logger])
     with torch.no_grad():
         next(trainer.step.average.generator.parameters()).fill_(math.nan)
-    (callback,) = (one for one in trainer.callbacks if isinstance(one, Evaluation))
+    (callback,) = (callback for callback in trainer.callbacks if isinstance(callback, Evaluation))
     assert callback(trainer) == {}
     assert "No evaluation at iteration 0: the generated samples are not finite." in caplog.text
 
@@ -153,8 +153,8 @@ def test_features_that_were_missing_are_found_once_they_are_there(tmp_path):
 
 def test_features_that_are_not_there_are_named_together_with_a_package_that_is_missing(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch_fidelity", None)
-    said = r"^evaluation\.features=none\.pt2 needs the file none\.pt2, which does not exist: choose .*torch-fidelity\.$"
-    with pytest.raises(UserError, match=said):
+    sentence = r"^evaluation\.features=none\.pt2 needs the file none\.pt2, which does not exist: choose .*torch-fidelity\.$"
+    with pytest.raises(UserError, match=sentence):
         build(composed(*SMALL, "dataset=digits", "evaluate_every=4", "evaluation.features=none.pt2"))
     with pytest.raises(
         UserError,
@@ -169,13 +169,13 @@ def test_what_auto_chose_is_left_out_where_there_are_too_few_images(n, left_out,
     few += ("evaluate_every=4", "evaluation.samples=100", "evaluation.features=raw")
     trainer = build(composed(*few, f"dataset.n={n}"))
     trainer.fit()
-    said = [record.getMessage() for record in caplog.records if "not measured" in record.getMessage()]
-    assert len(said) == len(left_out)
-    assert all(any(f" {name}: " in one for one in said) for name in left_out)
+    sentences = [record.getMessage() for record in caplog.records if "not measured" in record.getMessage()]
+    assert len(sentences) == len(left_out)
+    assert all(any(f" {name}: " in sentence for sentence in sentences) for name in left_out)
     keys = {
         key
-        for name, one in measures("fid", "kid", "precision_recall", "density_coverage").items()
-        for key in one.keys
+        for name, measure in measures("fid", "kid", "precision_recall", "density_coverage").items()
+        for key in measure.keys
         if name not in left_out
     }
     assert {key for key in trainer.last_row if key.startswith("eval/")} == keys
@@ -253,7 +253,7 @@ def test_a_measure_from_elsewhere_is_measured_and_its_best_is_kept():
 
 
 @pytest.mark.parametrize(
-    ("overrides", "trust", "said"),
+    ("overrides", "trust", "sentence"),
     [
         (OWN, (), r"^measure\.farthest\._target_=.*trust=tests"),
         (
@@ -265,8 +265,8 @@ def test_a_measure_from_elsewhere_is_measured_and_its_best_is_kept():
     ],
     ids=["not trusted", "misfit", "no measure"],
 )
-def test_a_measure_from_elsewhere_that_cannot_be_had_is_refused(overrides, trust, said):
-    with pytest.raises(UserError, match=said):
+def test_a_measure_from_elsewhere_that_cannot_be_had_is_refused(overrides, trust, sentence):
+    with pytest.raises(UserError, match=sentence):
         check(composed(*overrides), trust=trust)
 
 

@@ -30,9 +30,10 @@ def _as_it_was():
 
 
 def weights(*overrides, iterations=6):
-    made = build(composed(*overrides, f"iterations={iterations}", "average.decay=0.9", "logger=[]", "prior=uniform"))
-    made.fit()
-    return [*made.gan.generator.parameters(), *made.gan.discriminator.parameters(), *made.step.average.generator.parameters()]
+    trainer = build(composed(*overrides, f"iterations={iterations}", "average.decay=0.9", "logger=[]", "prior=uniform"))
+    trainer.fit()
+    networks = (trainer.gan.generator, trainer.gan.discriminator, trainer.step.average.generator)
+    return [parameter for network in networks for parameter in network.parameters()]
 
 
 def mixed(G, D, penalty=None):
@@ -92,13 +93,13 @@ def test_a_last_layer_with_further_inputs_computes_in_float32_too():
 @pytest.mark.parametrize("make", [DCGANDiscriminator, BEGANDiscriminator])
 def test_the_last_layer_is_found_and_computes_in_float32(make):
     D = make((1, 16, 16), width=4)
-    seen = []
+    dtypes = []
     last = [module for module in D.modules() if isinstance(module, nn.Conv2d)][-1]
-    last.register_forward_hook(lambda module, inputs, out: seen.append((inputs[0].dtype, out.dtype)))
+    last.register_forward_hook(lambda module, inputs, out: dtypes.append((inputs[0].dtype, out.dtype)))
     gan = mixed(DCGANGenerator(16, (1, 16, 16), width=4), D)
     scores = gan.score_fake(gan.generate(gan.sample()))
     assert scores.dtype == torch.float32
-    assert seen[-1][1] == torch.float32
+    assert dtypes[-1][1] == torch.float32
 
 
 def test_a_penalty_sees_slopes_in_float32():
@@ -112,7 +113,7 @@ def test_a_penalty_sees_slopes_in_float32():
 
 
 @pytest.mark.parametrize(
-    "strategy", ["detach", "one_stage", *(pytest.param(one, marks=pytest.mark.slow) for one in ("unrolled", "consensus"))]
+    "strategy", ["detach", "one_stage", *(pytest.param(name, marks=pytest.mark.slow) for name in ("unrolled", "consensus"))]
 )
 def test_bfloat16_trains_as_float32_does_but_for_its_rounding(strategy):
     wide = [*POINTS, f"strategy={strategy}", f"loss={suited(strategy)}", "precision=fp32"]

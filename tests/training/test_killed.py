@@ -145,16 +145,16 @@ class Late(Logger):
 
 def test_a_signal_while_a_finished_run_is_finishing_changes_nothing(tmp_path):
     with Stopping() as stopping:
-        made = build(composed(*OFTEN, "iterations=4"), tmp_path, stopping=stopping)
-        made.loggers = [*made.loggers, Late()]
-        summary = made.fit()
+        trainer = build(composed(*OFTEN, "iterations=4"), tmp_path, stopping=stopping)
+        trainer.loggers = [*trainer.loggers, Late()]
+        summary = trainer.fit()
     assert stopping.received == signal.SIGTERM
     assert summary["state"] == "finished"
 
 
 def test_signals_that_others_handle_are_left_to_them():
-    told = []
-    before = signal.signal(signal.SIGUSR1, lambda number, frame: told.append(number))
+    received = []
+    before = signal.signal(signal.SIGUSR1, lambda number, frame: received.append(number))
     ignored = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup does
     try:
         with Stopping() as outer, Stopping() as inner:
@@ -163,7 +163,7 @@ def test_signals_that_others_handle_are_left_to_them():
             assert inner.received is None
             os.kill(os.getpid(), signal.SIGTERM)
             assert (inner.received, outer.received) == (signal.SIGTERM, None)
-        assert told == [signal.SIGUSR1]
+        assert received == [signal.SIGUSR1]
     finally:
         signal.signal(signal.SIGUSR1, before)
         signal.signal(signal.SIGHUP, ignored)

@@ -28,8 +28,8 @@ def test_training_needs_no_signal_that_windows_lacks(tmp_path):
     words = ["dataset=ring", "generator=mlp", "discriminator=mlp", "iterations=2", "logger=[]", f"hydra.run.dir={tmp_path}/run"]
     ascii_only = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}  # nor is UTF-8 its encoding
     command, environment = [sys.executable, "-c", AS_ON_WINDOWS, *words], os.environ | ascii_only
-    made = subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment)
-    assert made.returncode == 0, made.stderr
+    process = subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment)
+    assert process.returncode == 0, process.stderr
     assert (tmp_path / "run" / "checkpoints" / "last.pt").exists()
 
 

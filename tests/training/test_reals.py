@@ -19,34 +19,34 @@ POINTS = torch.arange(100.0).view(50, 2) / 50
 
 
 def trained(reals, iterations, strategy=strategies.detach, **settings):
-    made = tiny_trainer(strategy=strategy, reals=reals, iterations=iterations, **settings)
-    made.fit()
-    return made
+    trainer = tiny_trainer(strategy=strategy, reals=reals, iterations=iterations, **settings)
+    trainer.fit()
+    return trainer
 
 
 def seen_of(reals, iterations):
     """Return the real batches that a strategy is given."""
-    seen = []
+    batches = []
 
     def look(gan, reals, *, d_steps, g_steps):
-        seen.append(next(reals).values)
-        strategies.detach(gan, itertools.repeat(seen[-1]), d_steps=1, g_steps=1)
+        batches.append(next(reals).values)
+        strategies.detach(gan, itertools.repeat(batches[-1]), d_steps=1, g_steps=1)
 
-    return seen, trained(reals, iterations, look)
+    return batches, trained(reals, iterations, look)
 
 
 def test_what_can_be_iterated_again_is_drawn_epoch_by_epoch_without_its_short_last_batch():
     expected = [part.double() for part in POINTS.split(BATCH) if len(part) == BATCH]
     for reals in (list(POINTS.split(BATCH)), DataLoader(POINTS, BATCH)):
-        seen, made = seen_of(reals, 19)  # 50 = 8 · 6 + 2
-        assert all(torch.equal(one, other) for one, other in zip(seen, itertools.cycle(expected), strict=False))
-        assert made.reals.images == 19 * BATCH
+        batches, trainer = seen_of(reals, 19)  # 50 = 8 · 6 + 2
+        assert all(torch.equal(batch, other) for batch, other in zip(batches, itertools.cycle(expected), strict=False))
+        assert trainer.reals.images == 19 * BATCH
 
 
 def test_a_loader_that_shuffles_gives_another_order_in_each_epoch():
     loader = DataLoader(POINTS, BATCH, shuffle=True, generator=torch.Generator().manual_seed(1))
-    seen, _ = seen_of(loader, 16)
-    epochs = torch.cat(seen[:8]), torch.cat(seen[8:])
+    batches, _ = seen_of(loader, 16)
+    epochs = torch.cat(batches[:8]), torch.cat(batches[8:])
     assert not torch.equal(*epochs)
     assert all(len(epoch.unique(dim=0)) == 48 for epoch in epochs)
 
@@ -90,24 +90,24 @@ def test_a_run_that_is_fed_by_a_generator_goes_on_as_if_undisturbed(tmp_path, ca
 
 
 def test_drawing_what_was_drawn_before_leaves_the_random_stream_alone():
-    made = tiny_trainer(reals=DataLoader(POINTS, BATCH, shuffle=True))
+    trainer = tiny_trainer(reals=DataLoader(POINTS, BATCH, shuffle=True))
     before = torch.get_rng_state()
-    made.reals.seek(11, 66)
+    trainer.reals.seek(11, 66)
     assert torch.equal(torch.get_rng_state(), before)
-    assert (made.reals.batches, made.reals.images) == (11, 66)
+    assert (trainer.reals.batches, trainer.reals.images) == (11, 66)
 
 
 def test_a_run_that_was_stopped_before_its_first_iteration_goes_on_with_the_random_stream_after_its_loaders_seed(tmp_path):
     ends = []
     for stopped in (True, False):
-        made = tiny_trainer(reals=DataLoader(POINTS, BATCH), folder=tmp_path if stopped else None, iterations=2)
+        trainer = tiny_trainer(reals=DataLoader(POINTS, BATCH), folder=tmp_path if stopped else None, iterations=2)
         torch.manual_seed(7)
         if stopped:
-            made.stopping.received = signal.SIGTERM
-            made.fit()
-            made = tiny_trainer(reals=DataLoader(POINTS, BATCH), iterations=2)
-            made.load_state_dict(load(tmp_path / "checkpoints" / "last.pt")["run"])
-        made.fit()
+            trainer.stopping.received = signal.SIGTERM
+            trainer.fit()
+            trainer = tiny_trainer(reals=DataLoader(POINTS, BATCH), iterations=2)
+            trainer.load_state_dict(load(tmp_path / "checkpoints" / "last.pt")["run"])
+        trainer.fit()
         ends.append(torch.get_rng_state())
     assert torch.equal(*ends)
 
@@ -180,15 +180,15 @@ def test_a_picture_shows_the_last_batch_of_images():
 def test_looking_ahead_draws_nothing(seeks):
     reals = Resident(POINTS.double(), BATCH) if seeks else list(POINTS.double().split(BATCH))
     expected, _ = seen_of(reals, 10)
-    made = tiny_trainer(reals=Resident(POINTS.double(), BATCH) if seeks else list(POINTS.double().split(BATCH)))
-    assert torch.equal(made.reals.shown(), expected[0])
-    assert torch.equal(made.reals.last.values, expected[0])
-    assert (made.reals.batches, made.reals.images) == (0, 0)
-    assert all(torch.equal(next(made.reals).values, batch) for batch in expected)
-    assert torch.equal(made.reals.last.values, expected[9])
-    made.reals.ahead()
-    made.reals.seek(3, 18)
-    assert torch.equal(next(made.reals).values, expected[3])
+    trainer = tiny_trainer(reals=Resident(POINTS.double(), BATCH) if seeks else list(POINTS.double().split(BATCH)))
+    assert torch.equal(trainer.reals.shown(), expected[0])
+    assert torch.equal(trainer.reals.last.values, expected[0])
+    assert (trainer.reals.batches, trainer.reals.images) == (0, 0)
+    assert all(torch.equal(next(trainer.reals).values, batch) for batch in expected)
+    assert torch.equal(trainer.reals.last.values, expected[9])
+    trainer.reals.ahead()
+    trainer.reals.seek(3, 18)
+    assert torch.equal(next(trainer.reals).values, expected[3])
 
 
 def test_images_between_0_and_1_are_warned_of_once(caplog):

@@ -36,17 +36,18 @@ PARTS = [
     [*CLASSIFIER, "loss@loss.base=hinge", "discriminator=mlp"],
     ["loss=ebgan", "loss.pulling_away=0.1", "discriminator=began", "discriminator.returns_code=true"],
 ]
-OPTIMIZERS = [[f"optimizer={one}", "discriminator.spectral_norm=true"] for one in options("optimizer")]
+OPTIMIZERS = [[f"optimizer={optimizer}", "discriminator.spectral_norm=true"] for optimizer in options("optimizer")]
 QUICK = PARTS[1], PARTS[3], PARTS[6], OPTIMIZERS[0]
 each_part = pytest.mark.parametrize("parts", PARTS, ids=" ".join)
 
 
-def weights(made):
+def weights(trainer):
     """Return what a run's iterations move, but for the random streams and what sums it up."""
-    gan = made.gan
+    gan = trainer.gan
     moved = [*gan.generator.state_dict().values(), *gan.discriminator.state_dict().values()]
-    rates = [torch.tensor([group["lr"] for one in (gan.optimizer_g, gan.optimizer_d) for group in one.param_groups])]
-    return [*moved, *rates, *made.step.average.generator.state_dict().values(), *gan.augment.measurements().values()]
+    groups = [*gan.optimizer_g.param_groups, *gan.optimizer_d.param_groups]
+    rates = [torch.tensor([group["lr"] for group in groups])]
+    return [*moved, *rates, *trainer.step.average.generator.state_dict().values(), *gan.augment.measurements().values()]
 
 
 @pytest.mark.parametrize(
@@ -57,13 +58,13 @@ def weights(made):
 def test_a_recorded_run_is_the_eager_one_to_the_last_bit(parts):
     runs = []
     for recorded in (False, True):
-        made = build(composed(*NARROW, "device=cpu", *parts, "iterations=8", "average.decay=0.9"))
+        trainer = build(composed(*NARROW, "device=cpu", *parts, "iterations=8", "average.decay=0.9"))
         if recorded:
-            made.step = Recorded(made.step, Tapes)
-        made.fit()
-        streams = (*made.gan.prior.streams, *made.gan.penalty.streams(), *made.gan.augment.streams())
-        runs.append([*weights(made), *(one.get_state() for one in streams)])
-    assert made.step.recordings
+            trainer.step = Recorded(trainer.step, Tapes)
+        trainer.fit()
+        streams = (*trainer.gan.prior.streams, *trainer.gan.penalty.streams(), *trainer.gan.augment.streams())
+        runs.append([*weights(trainer), *(stream.get_state() for stream in streams)])
+    assert trainer.step.recordings
     assert all(torch.equal(a, b) for a, b in zip(*runs, strict=True))
 
 
@@ -73,12 +74,12 @@ def test_a_graph_on_a_gpu_is_the_eager_run_to_the_last_bit(parts):
     runs = []
     for graph in ("false", "true"):
         chosen = ["device=cuda", "deterministic=true", f"cuda_graph={graph}"]
-        made = build(composed(*NARROW, *chosen, *parts, "iterations=20", "average.decay=0.9"))
-        made.fit()
-        recorded = graph == "true" and not (made.gan.augment.gathers or made.gan.penalty.gathers)
-        assert isinstance(made.step, Recorded) == recorded
-        assert not recorded or made.step.recordings
-        runs.append(weights(made))
+        trainer = build(composed(*NARROW, *chosen, *parts, "iterations=20", "average.decay=0.9"))
+        trainer.fit()
+        recorded = graph == "true" and not (trainer.gan.augment.gathers or trainer.gan.penalty.gathers)
+        assert isinstance(trainer.step, Recorded) == recorded
+        assert not recorded or trainer.step.recordings
+        runs.append(weights(trainer))
     assert all(torch.equal(a, b) for a, b in zip(*runs, strict=True))
 
 
@@ -95,5 +96,6 @@ def test_what_is_trained_on_a_gpu_fits_and_can_be_recorded(strategy, loss):
     """The CPU's half of `test_cuda_graph.py` and `test_trainer.py`: each of their runs is one that can be asked for."""
     chosen = [f"strategy={strategy}", f"loss={loss}", *discriminator_for(loss)]
     assert check(composed(*NARROW, "device=cpu", *chosen)).warnings == []
-    made = build(composed(*NARROW, "device=cpu", *chosen, "dataset=fake", "dataset.n=9", "iterations=20", "average.decay=0.9"))
-    assert reason_against(made.step) == ""
+    settings = ["dataset=fake", "dataset.n=9", "iterations=20", "average.decay=0.9"]
+    trainer = build(composed(*NARROW, "device=cpu", *chosen, *settings))
+    assert reason_against(trainer.step) == ""

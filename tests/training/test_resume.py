@@ -19,7 +19,7 @@ from tests.small_runs import CONVOLUTIONAL, SMALL, assert_resumes, assert_same, 
 from tests.small_runs import untimed as rows
 from tests.tiny import iterate
 
-UNFED = [one for one in SMALL if not one.startswith("dataset")]
+UNFED = [word for word in SMALL if not word.startswith("dataset")]
 IN_SCHEDULES = ("adam", "negative_momentum", "rmsprop")
 """Optimisers of other cases."""
 DCGAN = "generator=dcgan discriminator=dcgan dataset.image_size=16"
@@ -63,9 +63,9 @@ CASES = {
 
 def overrides(case):
     mine = CASES[case].split()
-    settings = CONVOLUTIONAL if any(one in mine for one in ("generator=began", "generator=dcgan")) else SMALL
+    settings = CONVOLUTIONAL if any(word in mine for word in ("generator=began", "generator=dcgan")) else SMALL
     if "dataset=digits" in mine:
-        settings = [one for one in settings if not one.startswith("dataset")]
+        settings = [word for word in settings if not word.startswith("dataset")]
     return [*settings, *mine]
 
 
@@ -126,14 +126,14 @@ def test_another_configuration_is_refused_with_the_keys_that_differ(tmp_path):
     with pytest.raises(UserError, match="6 iterations"):
         build(composed(*SMALL, "iterations=6"), tmp_path, checkpoint=last)
     changed = ["iterations=9", "log_every=2", "sample_every=2", "checkpoint_every=1", "logger=[wandb]"]
-    made = build(composed(*SMALL, *changed, "logger.wandb.project=other"), tmp_path, checkpoint=last)
-    assert made.iteration == 6
-    made.finish("failed")
+    trainer = build(composed(*SMALL, *changed, "logger.wandb.project=other"), tmp_path, checkpoint=last)
+    assert trainer.iteration == 6
+    trainer.finish("failed")
     default = plain(composed(*SMALL))
     del default["iterations"]
-    made = build(default, tmp_path, checkpoint=last)
-    assert made.iteration == 6
-    made.finish("failed")
+    trainer = build(default, tmp_path, checkpoint=last)
+    assert trainer.iteration == 6
+    trainer.finish("failed")
 
 
 def test_a_checkpoint_of_other_networks_does_not_fit(tmp_path):

@@ -108,11 +108,11 @@ def test_a_tampered_field_is_refused_and_changes_nothing_or_trains(case, tmp_pat
         for change in chance.sample(changes, min(len(changes), max(1, round(SHARE * len(changes))))):
             torch.save(tampered(genuine, place, change), path)
             before = copy.deepcopy(state(trainer))
-            said = refusal(CheckpointError, lambda: trainer.load_state_dict(checkpoint.load(path)["run"]))
-            if said:
+            sentence = refusal(CheckpointError, lambda: trainer.load_state_dict(checkpoint.load(path)["run"]))
+            if sentence:
                 refused += 1
-                assert len(said.splitlines()) == 1
-                assert len(said) < 500
+                assert len(sentence.splitlines()) == 1
+                assert len(sentence) < 500
                 assert_same(state(trainer), before)
             else:
                 iterate(trainer)
@@ -123,9 +123,9 @@ def test_a_tampered_field_is_refused_and_changes_nothing_or_trains(case, tmp_pat
 GROWN = {
     "a copy less": ("slow", lambda kept: kept[:-1]),
     "a copy of another shape": ("slow", lambda kept: [kept[0].t(), *kept[1:]]),
-    "copies of another type": ("slow", lambda kept: [one.float() for one in kept]),
+    "copies of another type": ("slow", lambda kept: [tensor.float() for tensor in kept]),
     "a copy that is not finite": ("slow", lambda kept: [kept[0] / 0, *kept[1:]]),
-    "numbers for copies": ("slow", lambda kept: [0.5 for one in kept]),
+    "numbers for copies": ("slow", lambda kept: [0.5 for _ in kept]),
     "no list": ("slow", lambda kept: kept[0]),
 }
 

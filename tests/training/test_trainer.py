@@ -74,18 +74,19 @@ def test_rows_hold_means_over_their_interval_and_norms_of_the_last_iteration():
 
 
 def test_the_penalty_is_logged_apart_from_the_loss():
-    seen, logger = [], Rows()
-    made = trainer("wgan_gp", log_every=4, iterations=4, loggers=[logger])
+    penalties, logger = [], Rows()
+    run = trainer("wgan_gp", log_every=4, iterations=4, loggers=[logger])
 
-    class Spy(type(made.gan.penalty)):
+    class Spy(type(run.gan.penalty)):
         def __call__(self, *arguments):
-            seen.append(super().__call__(*arguments))
-            return seen[-1]
+            penalties.append(super().__call__(*arguments))
+            return penalties[-1]
 
-    made.gan.penalty = Spy(weight=3.0)
-    made.fit()
-    assert [values.shape for values in seen] == 4 * [(BATCH,)]
-    assert logger.rows[-1]["loss/penalty"] == pytest.approx(np.mean([3 * values.mean().item() for values in seen]), rel=1e-9)
+    run.gan.penalty = Spy(weight=3.0)
+    run.fit()
+    assert [values.shape for values in penalties] == 4 * [(BATCH,)]
+    mean = np.mean([values.mean().item() for values in penalties])
+    assert logger.rows[-1]["loss/penalty"] == pytest.approx(3 * mean, rel=1e-9)
 
 
 def test_a_strategy_that_moves_one_network_only_can_be_watched():
@@ -151,11 +152,11 @@ def test_a_resumed_run_in_which_a_network_rests_is_not_warned_of(caplog):
 
 
 def test_a_trainer_fits_once_and_its_clock_stands_still_afterwards():
-    made = trainer()
-    summary = made.fit()
-    assert made.trained_s == summary["wall_s"] > 0
+    run = trainer()
+    summary = run.fit()
+    assert run.trained_s == summary["wall_s"] > 0
     with pytest.raises(RuntimeError, match="fits once"):
-        made.fit()
+        run.fit()
 
 
 @pytest.mark.parametrize(("d_steps", "g_steps"), [(1, 1), (3, 1), (1, 2)])
@@ -200,8 +201,8 @@ def test_after_its_minutes_a_run_makes_one_last_iteration_that_is_observed_and_s
     clock = iter(range(10**6))  # every look at the clock is a second later
     monkeypatch.setattr(ganexp.training.trainer.time, "perf_counter", lambda: float(next(clock)))
     logger = Rows()
-    made = trainer(log_every=1000, iterations=1000, loggers=[logger], folder=tmp_path, minutes=3)
-    summary = made.fit()
+    run = trainer(log_every=1000, iterations=1000, loggers=[logger], folder=tmp_path, minutes=3)
+    summary = run.fit()
     assert summary["state"] == "finished"
     assert 3 < summary["iteration"] < 180
     assert [row["progress/iteration"] for row in logger.rows] == [summary["iteration"]]
@@ -209,15 +210,15 @@ def test_after_its_minutes_a_run_makes_one_last_iteration_that_is_observed_and_s
     monkeypatch.undo()
     by_iterations = trainer(log_every=1000, iterations=summary["iteration"])
     by_iterations.fit()
-    torch.testing.assert_close(state(made.gan), state(by_iterations.gan), rtol=0, atol=0)
+    torch.testing.assert_close(state(run.gan), state(by_iterations.gan), rtol=0, atol=0)
     saved = torch.load(tmp_path / "checkpoints" / "last.pt", weights_only=True)
     assert saved["run"]["iteration"] == summary["iteration"]
 
 
 def test_a_run_that_is_asked_to_stop_leaves_a_grid_of_its_last_samples(tmp_path, monkeypatch):
-    made = build(composed(*NARROW, "iterations=10", "sample_every=5", "batch_size=4"), tmp_path)
-    monkeypatch.setattr(made, "asked_to_stop", lambda: made.iteration == 7)
-    summary = made.fit()
+    run = build(composed(*NARROW, "iterations=10", "sample_every=5", "batch_size=4"), tmp_path)
+    monkeypatch.setattr(run, "asked_to_stop", lambda: run.iteration == 7)
+    summary = run.fit()
     assert (summary["state"], summary["iteration"]) == ("preempted", 7)
     assert sorted(path.name for path in (tmp_path / "samples").glob("samples_*")) == [
         f"samples_000000{i}.png" for i in (0, 5, 7)
@@ -234,16 +235,16 @@ class Slow(Checkpoints):
 
 def test_a_second_ctrl_c_during_the_last_checkpoint_closes_the_books_too(tmp_path):
     logger = FolderLogger(tmp_path)
-    made = trainer(loggers=[logger])
-    made.checkpoints, made.stopping.received = Slow(tmp_path), signal.SIGINT
+    run = trainer(loggers=[logger])
+    run.checkpoints, run.stopping.received = Slow(tmp_path), signal.SIGINT
     with pytest.raises(KeyboardInterrupt):
-        made.fit()
+        run.fit()
     assert json.loads((tmp_path / "summary.json").read_text())["state"] == "preempted"
 
 
 def test_phases_of_a_real_iteration_fill_most_of_it_and_never_more():
-    made = build(composed(*NARROW, "iterations=10", "log_every=10", "generator.width=16", "batch_size=16"))
-    last = made.fit()["last"]
+    run = build(composed(*NARROW, "iterations=10", "log_every=10", "generator.width=16", "batch_size=16"))
+    last = run.fit()["last"]
     parts = last["time/data_ms"] + last["time/d_ms"] + last["time/g_ms"]
     assert 0.5 * last["time/iteration_ms"] < parts <= last["time/iteration_ms"]
     assert last["speed/images_per_s"] == pytest.approx(1000 * 16 / last["time/iteration_ms"])

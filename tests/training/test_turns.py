@@ -33,11 +33,11 @@ def recorded_as_eager(make_strategy, penalty=NoPenalty, loss=NonSaturating, **st
     for recording in (None, Tapes):
         gan, logger = tiny_gan(Case(loss, penalty), fused=True), Rows()
         settings = {"iterations": 31, "log_every": 1, "loggers": [logger], **steps}
-        made = tiny_trainer(strategy=make_strategy(), gan=gan, recording=recording, **settings)
-        made.fit()
+        trainer = tiny_trainer(strategy=make_strategy(), gan=gan, recording=recording, **settings)
+        trainer.fit()
         times = ("time/", "speed/", "memory/", "progress/wall_s")
         rows = [{key: value for key, value in row.items() if not key.startswith(times)} for row in logger.rows]
-        runs.append((made, rows))
+        runs.append((trainer, rows))
     (eager, eager_rows), (recorded, rows) = runs
     assert rows == eager_rows
     assert_same(recorded.gan.meter.state_dict(), eager.gan.meter.state_dict())
@@ -73,7 +73,7 @@ def test_wrappers(wrap, penalty, recordings, strategy):
 def test_a_recorded_run_goes_on_where_its_wrappers_were():
     runs = []
     for stop in (None, 13):
-        made = [
+        trainers = [
             tiny_trainer(
                 strategy=TopK(Replay(Anchoring(STRATEGIES["extragradient"]), size=20), every=4, gamma=0.8),
                 gan=tiny_gan(Case(NonSaturating), fused=True),
@@ -81,11 +81,11 @@ def test_a_recorded_run_goes_on_where_its_wrappers_were():
             )
             for _ in range(2)
         ]
-        iterate(made[0], stop or 24)
+        iterate(trainers[0], stop or 24)
         if stop:
-            made[1].load_state_dict(copy.deepcopy(made[0].state_dict()))
-            iterate(made[1], 24 - stop)
-        last = made[1 if stop else 0]
+            trainers[1].load_state_dict(copy.deepcopy(trainers[0].state_dict()))
+            iterate(trainers[1], 24 - stop)
+        last = trainers[1 if stop else 0]
         assert last.step.recordings
         runs.append(last.state_dict()["gan"] | last.state_dict()["step"])
     assert_same(*runs)
@@ -106,15 +106,15 @@ def test_an_objective_that_is_formed_once_more_after_the_last_update():
     ("every", "d_steps", "turns"), [(1, 1, {None}), (4, 1, {0, 1, 2}), (16, 3, {0, 1, 2, 3, 4}), (2, 3, {0, 1})]
 )
 def test_lazy_iterations_of_one_turn_have_it_in_the_same_places(every, d_steps, turns):
-    penalty, found = R1(every=every), {}
+    penalty, places_of = R1(every=every), {}
     for _ in range(48):
         turn, places = penalty.turn(d_steps, 1), []
         for place in range(d_steps + 1):
             places += [place] if penalty.passed["updates"] % every == 0 else []
             if place < d_steps:
                 penalty.advance(torch.zeros(1), torch.zeros(1))
-        assert found.setdefault(turn, places) == places
-    assert found.keys() == turns
+        assert places_of.setdefault(turn, places) == places
+    assert places_of.keys() == turns
 
 
 class Resting(Remembering):
@@ -151,7 +151,7 @@ def one_more(gan, reals, *, d_steps, g_steps):
 
 
 @pytest.mark.parametrize(
-    ("make_strategy", "penalty", "said"),
+    ("make_strategy", "penalty", "sentence"),
     [
         (
             lambda: one_more,
@@ -166,9 +166,9 @@ def one_more(gan, reals, *, d_steps, g_steps):
         ),
     ],
 )
-def test_what_turns_do_not_say_is_found_and_runs_eagerly(make_strategy, penalty, said, caplog):
+def test_what_turns_do_not_say_is_found_and_runs_eagerly(make_strategy, penalty, sentence, caplog):
     assert recorded_as_eager(make_strategy, penalty) == 0
-    assert said in caplog.text
+    assert sentence in caplog.text
 
 
 def test_what_keeps_count_of_more_is_not_recorded():

@@ -88,7 +88,7 @@ def test_a_damaged_file_loads_as_it_was_or_is_refused(genuine, trainer, tmp_path
     try:
         trainer.load_state_dict(checkpoint.load(path)["run"])
     except CheckpointError as error:
-        said = str(error)
-        assert len(said.splitlines()) == 1
+        sentence = str(error)
+        assert len(sentence.splitlines()) == 1
     else:
         assert trainer.iteration == 3

@@ -66,21 +66,21 @@ def seeded():
 class Looking:
     """An evaluator that keeps the samples that it is given."""
 
-    def __init__(self, seen):
-        self.seen = seen
+    def __init__(self, samples):
+        self.seen = samples
 
     def extract(self, batch):
         return [FeatureBatch(batch.values, batch.values)]
 
     def compare(self, batches):
-        self.seen.append(torch.cat([one.samples for (one,) in batches]))
+        self.seen.append(torch.cat([features.samples for (features,) in batches]))
         return {"eval/n": 1.0}
 
 
 WATCHING = {
-    "samples": lambda seen: Samples(1),
-    "evaluation": lambda seen: Evaluation(1, Looking(seen), samples=600),
-    "diagnostics": lambda seen: Diagnostics(1, torch.rand(4, 2, generator=torch.Generator().manual_seed(0))),
+    "samples": lambda samples: Samples(1),
+    "evaluation": lambda samples: Evaluation(1, Looking(samples), samples=600),
+    "diagnostics": lambda samples: Diagnostics(1, torch.rand(4, 2, generator=torch.Generator().manual_seed(0))),
 }
 KEYS = {"samples": "samples", "evaluation": "eval/n", "diagnostics": "diversity/distance"}
 
@@ -99,16 +99,16 @@ def test_watching_does_not_steer_training(watching, make):
     for watched in (False, True):
         seeded()
         generator, discriminator = make()
-        optimizers = (torch.optim.SGD(one.parameters(), 0.05) for one in (generator, discriminator))
+        optimizers = (torch.optim.SGD(network.parameters(), 0.05) for network in (generator, discriminator))
         gan = GAN(generator, discriminator, NonSaturating(), *optimizers, Prior(3), batch_size=4)
         reals = DataLoader(torch.arange(16.0).view(8, 2), 4)  # which draws a seed from the stream that the noise comes from
-        trainer, seen = tiny_trainer(gan=gan, reals=reals, iterations=4, loggers=[Rows()]), []
-        trainer.callbacks += [WATCHING[watching](seen)] * watched
+        trainer, samples = tiny_trainer(gan=gan, reals=reals, iterations=4, loggers=[Rows()]), []
+        trainer.callbacks += [WATCHING[watching](samples)] * watched
         trainer.fit()
         ends.append(copy.deepcopy(gan.state_dict()))
         assert (KEYS[watching] in trainer.last_row) == watched
-        assert all(len(one) == 600 for one in seen)
-        assert [one.training for one in (discriminator.frozen, discriminator.alive)] == [False, True]
+        assert all(len(measured) == 600 for measured in samples)
+        assert [network.training for network in (discriminator.frozen, discriminator.alive)] == [False, True]
     assert_same(*ends)
 
 

@@ -17,17 +17,17 @@ def began_run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("run")
     cfg = composed(*NARROW, "loss=began", "generator=began", "discriminator=began", "iterations=7", "log_every=2")
     cfg.sample_every, cfg.average.decay = 3, 0.99
-    made = build(cfg, folder)
-    return made, made.fit(), folder
+    trainer = build(cfg, folder)
+    return trainer, trainer.fit(), folder
 
 
 def test_reconstructions_stand_beside_what_was_reconstructed(began_run):
-    made, summary, folder = began_run
+    trainer, summary, folder = began_run
     with Image.open(folder / summary["last"]["reconstructions"]) as picture:
         png = np.asarray(picture).astype(float)[..., 0]
     tiles = png[2:, 2:].reshape(-1, 34, 8, 34)[:, :32, :, :32].transpose(0, 2, 1, 3).reshape(-1, 32, 32)
-    real = made.reals.last.values[:4]  # the batch is of four
-    shown = made.gan.discriminator.reconstruct(real).detach()
+    real = trainer.reals.last.values[:4]  # the batch is of four
+    shown = trainer.gan.discriminator.reconstruct(real).detach()
     for i in range(len(real)):
         for tile, image in ((tiles[2 * i], real[i, 0]), (tiles[2 * i + 1], shown[i, 0])):
             assert np.abs(tile - np.clip(np.round((image.numpy() + 1) * 127.5), 0, 255)).max() <= 1
@@ -50,8 +50,8 @@ def test_a_run_leaves_rows_pictures_checkpoint_and_summary(began_run):
 
 
 def test_before_anything_is_trained_there_are_samples_of_the_first_weights_beside_real_images(began_run):
-    made, _, folder = began_run
-    untrained = build(made.checkpoints.described["config"])
+    trainer, _, folder = began_run
+    untrained = build(trainer.checkpoints.described["config"])
     row = json.loads((folder / "metrics.jsonl").read_text().splitlines()[0])
     with torch.no_grad():
         fake = untrained.gan.generator.eval()(untrained.gan.prior.fixed(64).values)
@@ -64,24 +64,24 @@ def test_before_anything_is_trained_there_are_samples_of_the_first_weights_besid
 
 
 def test_the_checkpoint_is_tensors_and_plain_values(began_run):
-    made, _, folder = began_run
+    trainer, _, folder = began_run
     loaded = torch.load(folder / "checkpoints" / "last.pt", weights_only=True)
     run = loaded["run"]
     assert {"generator", "discriminator", "loss", "optimizer_g", "optimizer_d", "prior", "meter"} <= set(run["gan"])
     assert run["iteration"] == 7
     assert loaded["config"]["loss"]["name"] == "began"
-    assert torch.equal(run["gan"]["loss"]["k_t"], made.gan.loss.k_t)
+    assert torch.equal(run["gan"]["loss"]["k_t"], trainer.gan.loss.k_t)
     again = build(loaded["config"])
     again.gan.generator.load_state_dict(run["step"]["average"]["generator"])
-    for a, b in zip(again.gan.generator.parameters(), made.step.average.generator.parameters(), strict=True):
+    for a, b in zip(again.gan.generator.parameters(), trainer.step.average.generator.parameters(), strict=True):
         assert torch.equal(a, b)
     assert not list(folder.glob("checkpoints/*.unfinished"))
 
 
 def test_samples_come_from_the_average_and_the_fixed_latents(began_run):
-    made, summary, folder = began_run
+    trainer, summary, folder = began_run
     with torch.no_grad():
-        images = made.step.average.generator(made.gan.prior.fixed(64).values)
+        images = trainer.step.average.generator(trainer.gan.prior.fixed(64).values)
     with Image.open(folder / summary["last"]["samples"]) as picture:
         png = np.asarray(picture).astype(int)
     first = png[2:34, 2:34, 0]
