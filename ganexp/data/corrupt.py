@@ -59,7 +59,8 @@ class TolerantDataset(MapStyle[Tensor]):
 
 def first_of(texts: Sequence[str]) -> str:
     """Return the first of some texts, and how many more there are."""
-    return "; ".join([*texts[:NAMED], *([f"and {len(texts) - NAMED:,} more"] if len(texts) > NAMED else [])])
+    more = [f"and {len(texts) - NAMED:,} more"] if len(texts) > NAMED else []
+    return "; ".join([*texts[:NAMED], *more])
 
 
 def report_skipped(where: str, images: dict[int, str], count: int) -> None:

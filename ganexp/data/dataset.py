@@ -160,7 +160,8 @@ def stamp(path: Path) -> Stamp:
     """Return the size of a file, and its times of modification and of change, to notice that it has changed.
 
     Copying and unpacking tools set the modification time, and so may give two contents the same one. The system sets the time
-    of change, which also shows that a file was renamed or replaced.
+    of change, which also shows that a file was renamed or replaced. The inode would show no more, and network file systems
+    renumber inodes.
     """
     stat = path.stat()
     return stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns

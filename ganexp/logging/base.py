@@ -66,7 +66,7 @@ class RunDescription:
     group: str = ""  # the name of its sweep
     config: dict[str, Any] = field(default_factory=dict)  # the whole configuration and where the run comes from
     measures: dict[str, Scalar] = field(default_factory=dict)  # what its parts measure, by key of the rows
-    before: RecordedRun | None = None  # of a resumed run, the content of its folder: its rows were logged already
+    before: RecordedRun | None = None  # the content of a resumed run: rows that loggers were given already
 
 
 class Logger:

@@ -1,14 +1,26 @@
 """The interface of a run for callbacks, checkpoints and the guard."""
 
-from typing import TYPE_CHECKING, Any, Protocol
+from pathlib import Path
+from typing import Any, Protocol
 
 from ganexp.gan import GAN
 from ganexp.logging import Logger, Row
 from ganexp.training.reals import Reals
 from ganexp.training.step import Step
 
-if TYPE_CHECKING:
-    from ganexp.training.checkpoints import Checkpoints
+
+class CheckpointRecord(Protocol):
+    """The checkpoints of a run, for the guard."""
+
+    @property
+    def last(self) -> Path | None:
+        """The newest one, if there is one."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the best value and its iteration."""
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Resume from a checkpoint's state."""
 
 
 class Run(Protocol):
@@ -22,11 +34,14 @@ class Run(Protocol):
     step: Step
     reals: Reals
     loggers: list[Logger]
-    checkpoints: "Checkpoints"
 
     @property
     def gan(self) -> GAN:
         """The networks, with their optimisers, loss and the rest."""
+
+    @property
+    def checkpoints(self) -> CheckpointRecord:
+        """The checkpoints of the run."""
 
     def due(self, every: int) -> bool:
         """Return whether something with this interval is due; at the last iteration it always is, and 0 means never."""
