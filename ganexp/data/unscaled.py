@@ -71,7 +71,7 @@ class Pictures:
         try:
             self._place = images_at(path)
         except ValueError as error:
-            raise UserError(str(error).removeprefix("path should be ").join(("FOLDER should be ", ""))) from error
+            raise UserError(f"FOLDER should be {str(error).removeprefix('path should be ')}") from error
         self.path, self._channels, self._size, self._half = path, channels, size, half
         listing = listed(self._place)
         lost = listing.lost
