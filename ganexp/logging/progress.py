@@ -23,11 +23,8 @@ tqdm.set_lock(threading.RLock())  # all forked processes share tqdm's own lock, 
 class ProgressLogger(Logger):
     """Shows losses and images per second: beside a bar on a terminal, elsewhere as one line of the log per row.
 
-    A line says, as the bar does, how much time is left, without that of evaluations and samples.
-
-    Args:
-        iterations: How many iterations there will be.
-        measures: What the run measures by itself and by its evaluation; measures with a label are shown too.
+    A line says, as the bar does, how much time is left, without that of evaluations and samples. Of `measures`, what the run
+    measures by itself and by its evaluation, those with a label are shown too.
     """
 
     def __init__(self, iterations: int, measures: Mapping[str, Scalar] = MappingProxyType({})) -> None:

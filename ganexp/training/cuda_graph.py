@@ -75,10 +75,8 @@ class Recorded(Step):
     recorded again, so that its eager iteration has the memory of the graphs. An iteration that cannot be recorded runs
     eagerly, as do all others from then on, with one warning.
 
-    Args:
-        step: The iteration.
-        new_recorder: Makes the object that records; see `CudaRecorder`.
-        warm_up: How many iterations run eagerly first, while libraries choose their kernels and optimisers create their state.
+    The first `warm_up` iterations run eagerly, while libraries choose their kernels and optimisers create their state.
+    `new_recorder` makes the object that records, such as a `CudaRecorder`.
     """
 
     def __init__(self, step: Step, new_recorder: Callable[[], CudaRecorder], *, warm_up: int = 4) -> None:

@@ -32,9 +32,7 @@ class Diverged(RuntimeError):
 class Guard:
     """Stops a run whose rows are no longer finite or plausible, or rolls it back to the last checkpoint, with other latents.
 
-    Args:
-        on_divergence: `stop`, `warn`, or `rollback`.
-        folder: The run folder, for a report on the divergence.
+    A report on the divergence is written to the run folder, if there is one.
     """
 
     def __init__(self, on_divergence: Literal["stop", "warn", "rollback"] = "stop", folder: str | Path | None = None) -> None:

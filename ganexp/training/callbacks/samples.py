@@ -22,11 +22,7 @@ class Samples(Callback):
     """Draws samples, and an autoencoder's reconstructions, if there is a logger for them.
 
     The first picture is of iteration 0, and comes with one of real images; pictures of points always show real ones too. A run
-    that is stopped by a signal ends with a picture as well.
-
-    Args:
-        every: The interval in iterations.
-        pictures: What is shown of samples: `Dataset.pictures`.
+    that is stopped by a signal ends with a picture as well. What is shown of samples are their `pictures`, as of a `Dataset`.
     """
 
     when_stopped = True
