@@ -15,7 +15,7 @@ import enum, signal, sys
 import torch  # and what it imports, which knows this system
 for name in ("SIGHUP", "SIGUSR1", "SIGUSR2", "SIGALRM", "SIGKILL", "pthread_sigmask", "sigtimedwait", "sigwait"):
     delattr(signal, name)
-kept = {one.name: one.value for one in signal.Signals if hasattr(signal, one.name)}
+kept = {number.name: number.value for number in signal.Signals if hasattr(signal, number.name)}
 signal.Signals = enum.IntEnum("Signals", kept)
 sys.modules["fcntl"] = sys.modules["pwd"] = sys.modules["grp"] = None  # importing them fails
 from ganexp.cli.train import main
