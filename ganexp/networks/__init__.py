@@ -3,7 +3,8 @@
 A generator is built from `(latent_dim, shape)` and maps `(B, latent_dim)` to `(B, *shape)`; a discriminator is built from
 `(shape)` and maps `(B, *shape)` to scores `(B,)`. `shape` is `(C, H, W)` for images in [-1, 1] or `(2,)` for points of the
 plane. A constructor that does not support a shape raises ValueError, or a `Misfit` with a remedy, before it makes a layer.
-Networks that can be conditional have a keyword argument `classes`, which the run sets; `forward` then takes labels `(B,)` last.
+`latent_dim` is the length of a latent vector. Networks that can be conditional have a keyword argument `classes`, the number of
+classes or 0, which the run sets; `forward` then takes labels `(B,)` last.
 
 A discriminator may return further numbers after each score, `(B, 1 + k)`, which it names in `further`: `class_loss`, the
 cross-entropy of the sample's own label, or `code`, an autoencoder's code. A loss that needs them names them in `reads`. It may

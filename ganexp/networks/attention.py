@@ -24,10 +24,7 @@ class SelfAttention(nn.Module):
         self.gamma = nn.Parameter(torch.zeros(()))
 
     def forward(self, x: Tensor) -> Tensor:
-        """Map `(B, C, H, W)` to the same shape; the weights take `(B, HW, HW)`.
-
-        Torch's fused attention is not used, because it has no second derivatives.
-        """
+        """Map `(B, C, H, W)` to the same shape; not by torch's fused attention, which has no second derivatives."""
         keys, queries, values = (layer(x).flatten(2) for layer in (self.f, self.g, self.h))
         weights = (queries.mT @ keys).softmax(-1)  # (B, to, from)
         return x + self.gamma * self.v((values @ weights.mT).unflatten(2, x.shape[2:]))

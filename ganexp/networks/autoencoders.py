@@ -10,10 +10,9 @@ from torch import Tensor, nn
 from torch.nn.functional import embedding
 
 from ganexp.distributed.processes import Processes
-from ganexp.facts import Misfit
 from ganexp.instruments.scalar import Scalar
-from ganexp.networks.sizes import Depth, Width, sides
-from ganexp.networks.unet import check_sides
+from ganexp.networks.sizes import Depth, Width
+from ganexp.networks.translator import Translator, check_sides
 from ganexp.ranges import checked
 
 SMOOTHING = 1e-5
@@ -31,7 +30,6 @@ class Residual(nn.Module):
         self.layers = nn.Sequential(*activated(width), first, *activated(width), second)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Map `(B, width, H, W)` to the same shape."""
         return x + self.layers(x)
 
 
@@ -40,28 +38,21 @@ def activated(width: int) -> tuple[nn.Module, nn.Module]:
     return nn.GroupNorm(math.gcd(width, 8), width), nn.SiLU()
 
 
-class Autoencoder(nn.Module):
+class Autoencoder(Translator):
     """An encoder and a decoder with a residual block each, and a tanh at the end.
 
     Args:
-        source: Shape of a source, `(C, H, W)`, whose sides 2^`depth` divides.
-        shape: Shape of a sample, of the same sides.
+        source, shape: Shapes of a source and of a sample, `(C, H, W)`, with the same sides, which 2^`depth` divides.
         width: Channels of the outermost layers; each halving doubles them, up to 4 · `width`.
         depth: How often the side is halved.
         encoded, decoded: Channels of the encoder's output and of the decoder's input.
     """
 
-    reads_sources = True
-
     def __init__(
         self, source: tuple[int, ...], shape: tuple[int, ...], *, width: int, depth: int, encoded: int, decoded: int
     ) -> None:
         super().__init__()
-        check_sides(source, shape)
-        if any(side % 2**depth for side in sides(shape)):
-            fitting = min((side & -side).bit_length() - 1 for side in sides(shape))
-            reason = f"has depth={depth}, which takes sides that {2**depth} divides, and there are {shape[1]}×{shape[2]}"
-            raise Misfit(reason, **({"depth": fitting} if fitting else {"dataset.image_size": 2**depth}))
+        check_sides(source, shape, depth)
         self.sides_divisible_by = 2**depth
         widths = [width * min(4, 2**i) for i in range(depth)]
         down: list[nn.Module] = []
@@ -74,11 +65,6 @@ class Autoencoder(nn.Module):
             up += [nn.ConvTranspose2d(before, after, 4, 2, 1), *activated(after)]
         self.decoder = nn.Sequential(*up)
         self.last = nn.ConvTranspose2d(width, shape[0], 4, 2, 1)
-
-    @property
-    def last_layer(self) -> Tensor:
-        """The weight of the last layer."""
-        return self.last.weight
 
     def decode(self, codes: Tensor) -> Tensor:
         """Map codes `(B, decoded, h, w)` to images in [-1, 1]."""
@@ -97,7 +83,6 @@ class Autoencoder(nn.Module):
         raise NotImplementedError
 
     def forward(self, source: Tensor) -> Tensor:
-        """Map sources `(B, C, H, W)` to images in [-1, 1]."""
         return self.with_terms(source)[0]
 
 

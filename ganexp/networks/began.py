@@ -17,7 +17,6 @@ class BEGANGenerator(nn.Module):
     The output is linear, as in the paper: images lie around [-1, 1] and are clamped only to be shown.
 
     Args:
-        latent_dim: Length of a latent vector.
         shape: `(C, H, W)` with H = W = 16, 32, 64, …
         width: Channels of every convolution.
     """
@@ -33,7 +32,6 @@ class BEGANGenerator(nn.Module):
         self.layers = nn.Sequential(*layers, nn.Conv2d(width, shape[0], 3, padding=1))
 
     def forward(self, z: Tensor) -> Tensor:
-        """Map `(B, latent_dim)` to images `(B, C, H, W)`."""
         return self.layers(z)
 
 

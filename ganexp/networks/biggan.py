@@ -7,38 +7,20 @@ All weights start orthogonal. Each layer's weight is divided by its spectral nor
 in the first author's code. Both networks have self-attention where the map has half the image's side.
 """
 
-from dataclasses import dataclass
-
 import torch
 from torch import Tensor, nn
 
 from ganexp.facts import Misfit
 from ganexp.networks.attention import PooledSelfAttention
 from ganexp.networks.conditions import Projection
-from ganexp.networks.residual import normalize_spectrally
+from ganexp.networks.residual import Widths, normalize_spectrally
 from ganexp.networks.sizes import Width, planned
 from ganexp.ranges import checked
 
-
-@dataclass(frozen=True)
-class BigGANWidths:
-    """Channels in units of `width`.
-
-    Args:
-        up: Channels of the generator's first map, 4×4, and after each block, which doubles the side.
-        down: Channels after each of the discriminator's blocks that halve the side.
-        flat: Channels after each of its further blocks.
-    """
-
-    up: tuple[int, ...]
-    down: tuple[int, ...]
-    flat: tuple[int, ...]
-
-
 PLANS = {
-    32: BigGANWidths((4, 4, 4, 4), (2, 2), (2, 2)),
-    64: BigGANWidths((16, 8, 4, 2, 1), (1, 2, 4, 8), (16,)),
-    128: BigGANWidths((16, 16, 8, 4, 2, 1), (1, 2, 4, 8, 16), (16,)),
+    32: Widths((4, 4, 4, 4), (2, 2), (2, 2)),
+    64: Widths((16, 8, 4, 2, 1), (1, 2, 4, 8), (16,)),
+    128: Widths((16, 16, 8, 4, 2, 1), (1, 2, 4, 8, 16), (16,)),
 }
 """Plans by the side of an image."""
 
@@ -56,7 +38,7 @@ class BigGANGenerator(nn.Module):
         embedding: Length of a class's vector, which all blocks share; 128 in the paper.
         attention: Whether there is a block of self-attention.
         spectral_norm: Whether weights are divided by their spectral norms.
-        classes: Number of classes of a conditional GAN; with 0, gains and biases are made from the latents alone.
+        classes: With 0, gains and biases are made from the latents alone.
     """
 
     bounded = True
@@ -96,7 +78,6 @@ class BigGANGenerator(nn.Module):
         _begin(self, spectral_norm)
 
     def forward(self, z: Tensor, *labels: Tensor) -> Tensor:
-        """Map `(B, latent_dim)`, and labels `(B,)` in a conditional GAN, to images `(B, C, H, W)` in [-1, 1]."""
         first, *parts = z.tensor_split(self.parts, 1)
         if self.shared is not None:
             vectors = self.shared(*labels)
@@ -115,7 +96,7 @@ class BigGANDiscriminator(nn.Module):
         width: Unit of the channels; 96 in the paper.
         attention: Whether there is a block of self-attention.
         spectral_norm: Whether weights are divided by their spectral norms.
-        classes: Number of classes of a conditional GAN, whose logit has a projection on the class added; 0 for none.
+        classes: With classes, a projection on the class is added to the logit.
     """
 
     output = "logit"
@@ -145,19 +126,13 @@ class BigGANDiscriminator(nn.Module):
         _begin(self, spectral_norm)
 
     def forward(self, x: Tensor, *labels: Tensor) -> Tensor:
-        """Map images `(B, C, H, W)`, and labels `(B,)` in a conditional GAN, to logits `(B,)`."""
         features = self.blocks(x).relu().sum((2, 3))
         scores = self.linear(features).flatten(0)
         return scores if self.projection is None else scores + self.projection(features, *labels)
 
 
 class ModulatedBatchNorm2d(nn.Module):
-    """Batch norm whose gain is 1 plus a linear function of a vector, and whose bias is another.
-
-    Args:
-        channels: Of the input.
-        size: Length of the vector.
-    """
+    """Batch norm whose gain is 1 plus a linear function of a vector, and whose bias is another."""
 
     def __init__(self, channels: int, size: int) -> None:
         super().__init__()
@@ -171,12 +146,7 @@ class ModulatedBatchNorm2d(nn.Module):
 
 
 class BigUpBlock(nn.Module):
-    """Batch norm, ReLU, twice the side, 3×3 convolution, batch norm, ReLU, 3×3 convolution; a 1×1 shortcut.
-
-    Args:
-        before, after: Channels.
-        size: Length of the vector that both batch norms read.
-    """
+    """`UpBlock` whose batch norms read a vector of length `size`, without its initialisation."""
 
     def __init__(self, before: int, after: int, size: int) -> None:
         super().__init__()

@@ -13,9 +13,7 @@ Conditioning = Literal["projection", "classifier"]
 class ConditionalBatchNorm2d(nn.Module):
     """Batch norm whose gain and bias are those of each image's class (Dumoulin et al. 2017; de Vries et al. 2017).
 
-    Args:
-        channels: Of the input `(B, channels, H, W)`.
-        classes: Number of classes. Gains begin at 1 and biases at 0.
+    Gains begin at 1 and biases at 0.
     """
 
     def __init__(self, channels: int, classes: int) -> None:
@@ -45,9 +43,7 @@ class ConditionalSequential(nn.Sequential):
 class ConcatenatedEmbedding(nn.Module):
     """Latents followed by a learnt vector of their class, as in conditional GANs since Mirza & Osindero 2014.
 
-    Args:
-        classes: Number of classes.
-        size: Length of a class's vector, which is initialised standard normal.
+    The vectors begin standard normal, and have length `size`.
     """
 
     def __init__(self, classes: int, size: int) -> None:
@@ -60,12 +56,7 @@ class ConcatenatedEmbedding(nn.Module):
 
 
 class ClassHead(nn.Module):
-    """A linear classifier of features, which returns the cross-entropy of each sample's own label (Odena et al. 2017).
-
-    Args:
-        classes: Number of classes.
-        features: Length of the features `(B, features)`.
-    """
+    """A linear classifier of features, which returns the cross-entropy of each sample's own label (Odena et al. 2017)."""
 
     def __init__(self, classes: int, features: int) -> None:
         super().__init__()
@@ -77,19 +68,10 @@ class ClassHead(nn.Module):
         return cross_entropy(logits.to(torch.promote_types(logits.dtype, torch.float32)), labels, reduction="none")
 
 
-def classifies(conditioning: Conditioning, classes: int) -> bool:
-    """Return whether a discriminator has a classifier, which needs classes."""
-    if conditioning == "classifier" and not classes:
-        raise ValueError("conditioning=classifier needs class labels: choose conditional=true, or conditioning=projection")
-    return conditioning == "classifier"
-
-
 class Projection(nn.Module):
     """The inner product of features with a learnt vector of their class, to add to a score (Miyato & Koyama 2018).
 
-    Args:
-        classes: Number of classes.
-        features: Length of the features `(B, features)`. The vectors begin at 0: every class is scored alike at first.
+    The vectors begin at 0: every class is scored alike at first.
     """
 
     def __init__(self, classes: int, features: int) -> None:
@@ -100,3 +82,31 @@ class Projection(nn.Module):
     def forward(self, features: Tensor, labels: Tensor) -> Tensor:
         """Map features `(B, features)` and labels `(B,)` to `(B,)`."""
         return (self.embedding(labels) * features).sum(1)
+
+
+class LabelledDiscriminator(nn.Module):
+    """A discriminator that reads labels, if there are classes, by `conditioning`.
+
+    `projection` adds the projection of features on the class to the logit. `classifier` returns the loss of a classifier of
+    features after the logit, and `further` is then `class_loss`.
+    """
+
+    output = "logit"
+    classifier: ClassHead | None
+    projection: Projection | None
+
+    def _begin_labels(self, conditioning: Conditioning, classes: int, classified: int, projected: int) -> None:
+        """Make the classifier or the projection, of so many features."""
+        if conditioning == "classifier" and not classes:
+            raise ValueError("conditioning=classifier needs class labels: choose conditional=true, or conditioning=projection")
+        self.classifier = ClassHead(classes, classified) if conditioning == "classifier" else None
+        self.projection = Projection(classes, projected) if classes and not self.classifier else None
+        self.further = "class_loss" if self.classifier else ""
+
+    def _with_labels(self, scores: Tensor, features: Tensor, *labels: Tensor) -> Tensor:
+        """Return scores `(B,)` under labels, or `(B, 2)` with a classifier; maps of features are summed for a projection."""
+        if self.classifier is not None:
+            return torch.stack([scores, self.classifier(features.flatten(1), *labels)], 1)
+        if self.projection is None:
+            return scores
+        return scores + self.projection(features.sum((2, 3)) if features.dim() == 4 else features, *labels)

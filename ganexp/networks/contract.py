@@ -31,8 +31,8 @@ class Declaration:
         styles: Whether a generator has the methods `styles` and `synthesis`.
         two_way: Whether a generator is two translators, its modules `a_to_b` and `b_to_a`, which map stacks (a, b) to stacks
             (F(b), G(a)).
-        once: The setting to switch off so that it can be differentiated twice, the attribute `differentiable_once`; empty if
-            it already can.
+        once: The setting to switch off so that it can be differentiated twice, the attribute `differentiable_once`; empty if it
+            already can.
         bounded: Whether a generator makes images in [-1, 1] alone, since it ends in a tanh.
         draws: Settings that stop it from drawing random numbers in training; empty if it draws none.
     """

@@ -1,4 +1,4 @@
-"""Tests whether a network couples the samples of a batch, writes to buffers, or draws random numbers."""
+"""A test whether a network couples the samples of a batch, writes to buffers, or draws random numbers."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

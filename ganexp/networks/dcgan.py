@@ -2,18 +2,15 @@
 
 import itertools
 
-import torch
 from torch import Tensor, nn
 from torch.nn.utils.parametrizations import spectral_norm as normalize
 
 from ganexp.networks.conditions import (
-    ClassHead,
     ConcatenatedEmbedding,
     ConditionalBatchNorm2d,
     ConditionalSequential,
     Conditioning,
-    Projection,
-    classifies,
+    LabelledDiscriminator,
 )
 from ganexp.networks.minibatch_deviation import MinibatchDeviation
 from ganexp.networks.sizes import Width, doublings, first_map
@@ -26,12 +23,11 @@ class DCGANGenerator(nn.Module):
     Departure: the number of channels at 4×4 is `width` · side/8, at most 8 · `width` (the paper's ratio at 64×64).
 
     Args:
-        latent_dim: Length of a latent vector.
         shape: `(C, H, W)` with sides of 16, 32, 64, …; the shorter side is 4 in the smallest map.
         width: Channels of the layer before the image; each earlier layer has twice as many, up to 8 · `width`.
         batch_norm: Whether a batch norm follows each layer but the last.
-        classes: Number of classes; 0 without labels. Each class has its own gains and biases in batch norm; without
-            batch norm, latents are followed by a learnt vector of their class, of the same length.
+        classes: Each class has its own gains and biases in batch norm; without batch norm, latents are followed by a learnt
+            vector of their class, of the same length.
     """
 
     bounded = True
@@ -55,27 +51,21 @@ class DCGANGenerator(nn.Module):
         self.layers = sequence(*layers, nn.Tanh()).apply(initialize)
 
     def forward(self, z: Tensor, *labels: Tensor) -> Tensor:
-        """Map `(B, latent_dim)`, and labels `(B,)` in a conditional GAN, to images `(B, C, H, W)` in [-1, 1]."""
         return self.layers(self.condition(z, *labels)) if self.condition else self.layers(z, *labels)
 
 
-class DCGANDiscriminator(nn.Module):
+class DCGANDiscriminator(LabelledDiscriminator):
     """Halve the side by 4×4 convolutions with leaky ReLU 0.2 until it is 4, then one logit.
 
     Args:
         shape: `(C, H, W)` with sides of 16, 32, 64, …; the shorter side is 4 in the smallest map.
         width: Channels of the first layer; each later layer has twice as many, up to 8 · `width`.
-        batch_norm: Whether a batch norm follows each layer but the first and the last. Off by default (departure):
-            it lets images of one batch see each other, which penalties and `one_stage` do not allow.
+        batch_norm: Whether a batch norm follows each layer but the first and the last. Off by default (departure): it lets
+            images of one batch see each other, which penalties and `one_stage` do not allow.
         spectral_norm: Whether each layer's weight is divided by its spectral norm (Miyato et al. 2018).
         minibatch_deviation: Whether the last layer also sees how much the batch varies, by `MinibatchDeviation`.
-        conditioning: How a conditional GAN reads labels. `projection` takes the features before the logit, summed over the 4×4
-            positions, and adds their projection on the class to the logit. `classifier` returns the loss of a classifier on all
-            these features after the logit, and `further` is `class_loss`.
-        classes: Number of classes; 0 without labels.
+        conditioning: How labels are read, as in `LabelledDiscriminator`, with what the last layer reads as features.
     """
-
-    output = "logit"
 
     @checked
     def __init__(
@@ -92,9 +82,7 @@ class DCGANDiscriminator(nn.Module):
         super().__init__()
         height, side = first_map(shape)
         channels = [shape[0]] + [width * min(8, 2**i) for i in range(doublings(shape))]
-        self.classifier = ClassHead(classes, height * side * channels[-1]) if classifies(conditioning, classes) else None
-        self.projection = Projection(classes, channels[-1]) if classes and not self.classifier else None
-        self.further = "class_loss" if self.classifier else ""
+        self._begin_labels(conditioning, classes, height * side * channels[-1], channels[-1])
         layers: list[nn.Module] = []
         for i, (before, after) in enumerate(itertools.pairwise(channels)):
             normalized = batch_norm and i > 0
@@ -112,15 +100,10 @@ class DCGANDiscriminator(nn.Module):
                     normalize(layer)
 
     def forward(self, x: Tensor, *labels: Tensor) -> Tensor:
-        """Map images `(B, C, H, W)`, and labels `(B,)` in a conditional GAN, to logits `(B,)`; with a classifier, `(B, 2)`."""
         if self.classifier is None and self.projection is None:
             return self.layers(x)
         features = self.layers[:-2](x)
-        scores = self.layers[-2:](features)
-        if self.classifier is not None:
-            return torch.stack([scores, self.classifier(features.flatten(1), *labels)], 1)
-        assert self.projection is not None
-        return scores + self.projection(features.sum((2, 3)), *labels)
+        return self._with_labels(self.layers[-2:](features), features, *labels)
 
 
 def _normalized_relu(channels: int, batch_norm: bool, classes: int) -> list[nn.Module]:

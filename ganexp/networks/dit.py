@@ -106,8 +106,7 @@ class DiTGenerator(Transformer):
         shape, patch, depth, width, heads, block, positions, fused: As in `Transformer`.
         z: Where latents enter: in the `blocks`, as vectors after a mapping network, with tokens that start as positions alone;
             or as `tokens`, noise of a sample's own shape, so that `latent_dim` is C · H · W (AFM).
-        classes: Number of classes; 0 without labels. The mapping network also reads a learnt vector of the
-            class; with `tokens`, that vector enters the blocks.
+        classes: The mapping network also reads a learnt vector of the class; with `tokens`, that vector enters the blocks.
     """
 
     @checked
@@ -138,7 +137,6 @@ class DiTGenerator(Transformer):
         self.last = ToPatches(pixels, width, block)
 
     def forward(self, z: Tensor, *labels: Tensor) -> Tensor:
-        """Map `(B, latent_dim)`, and labels `(B,)` in a conditional GAN, to samples `(B, C, H, W)`."""
         tokens, vector = self.positions.expand(z.shape[0], -1, -1), self.vectors(z, *labels)
         if self.first is not None:
             tokens = tokens + self.first(patches(z.unflatten(1, self.shape), self.patch))
@@ -151,9 +149,8 @@ class DiTDiscriminator(Transformer):
 
     Args:
         shape, patch, depth, width, heads, block, positions, fused: As in `Transformer`.
-        classes: Number of classes; 0 without labels. With `dit` the class enters each block; with `gat` the
-            linear layer has `width` outputs, and the logit is their inner product with a mapping network's vector of the label,
-            divided by the square root of the width.
+        classes: With `dit` the class enters each block; with `gat` the linear layer has `width` outputs, and the logit is their
+            inner product with a mapping network's vector of the label, divided by the square root of the width.
     """
 
     output = "logit"
@@ -199,7 +196,6 @@ class DiTDiscriminator(Transformer):
         return [*self.passed(tokens, *([] if self.vectors is None else [self.vectors(x, *labels)]))]
 
     def forward(self, x: Tensor, *labels: Tensor) -> Tensor:
-        """Map samples `(B, C, H, W)`, and labels `(B,)` in a conditional GAN, to logits `(B,)`."""
         outputs = self.linear(self.norm(self.features(x, *labels)[-1][:, 0]))
         if self.mapping is None:
             return outputs.flatten(0)
@@ -210,11 +206,9 @@ class TokenBlock(nn.Module):
     """x + gate · attention(norm(x)), then the same with a perceptron in place of attention; norms are scaled and shifted.
 
     Args:
-        width: Length of a token.
-        heads: Of attention.
+        width, heads, fused: As in `Transformer`.
         kind: `dit` has a perceptron of one hidden layer, 4 · width long; `gat` SwiGLU, 8/3 · width long.
         modulated: Whether gates, scales and shifts depend on a vector; otherwise gates are learnt, and norms have weights.
-        fused: As in `Transformer`.
     """
 
     def __init__(self, width: int, heads: int, kind: Kind, *, modulated: bool, fused: bool) -> None:
@@ -266,10 +260,8 @@ class Attention(nn.Module):
     """Attention of all tokens to all, in heads (Vaswani et al. 2017, section 3.2).
 
     Args:
-        width: Length of a token.
-        heads: Number of heads, which divides `width`.
+        width, heads, fused: As in `Transformer`.
         normalized: Whether queries and keys pass an RMS norm, the same for all heads.
-        fused: As in `Transformer`.
     """
 
     def __init__(self, width: int, heads: int, *, normalized: bool, fused: bool) -> None:
@@ -299,7 +291,6 @@ class SwiGLU(nn.Module):
         self.first, self.second = linear(width, 2 * hidden), linear(hidden, width)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Map `(…, width)` to the same shape."""
         gate, value = self.first(x).chunk(2, -1)
         return self.second(silu(gate) * value)
 

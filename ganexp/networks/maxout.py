@@ -13,12 +13,7 @@ from ganexp.ranges import checked
 
 
 class Maxout(nn.Module):
-    """The largest of `pieces` linear functions, for each unit.
-
-    Args:
-        inputs, outputs: Numbers of inputs and outputs.
-        pieces: Number of functions of each output.
-    """
+    """The largest of `pieces` linear functions, for each of the outputs."""
 
     def __init__(self, inputs: int, outputs: int, pieces: int) -> None:
         super().__init__()
@@ -37,7 +32,6 @@ class MaxoutDiscriminator(nn.Module):
     the authors' code.
 
     Args:
-        shape: Shape of one sample.
         width, depth: Size and number of the hidden layers.
         pieces: Number of linear functions of each unit.
         std: Standard deviation of the weights at the start.
@@ -62,5 +56,4 @@ class MaxoutDiscriminator(nn.Module):
         normal_(self, std)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Map `(B, *shape)` to logits `(B,)`."""
         return self.layers(x)

@@ -19,7 +19,7 @@ class MinibatchDeviation(nn.Module):
     are computed over groups; here a group is made of neighbours in the batch, which several processes must not separate.
 
     Args:
-        group: Images per group; where it does not divide the batch size, the whole batch is one.
+        group: Images per group; if it does not divide the batch size, the whole batch is one group.
     """
 
     @checked
@@ -28,7 +28,6 @@ class MinibatchDeviation(nn.Module):
         self.group = group
 
     def forward(self, h: Tensor) -> Tensor:
-        """Append the channel."""
         size = self.group if len(h) % self.group == 0 else len(h)
         groups = h.unflatten(0, (-1, size)).to(torch.promote_types(h.dtype, torch.float32))
         deviation = (groups.var(1, correction=0) + 1e-8).sqrt().flatten(1).mean(1).to(h.dtype)

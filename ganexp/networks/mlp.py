@@ -4,11 +4,10 @@ import itertools
 import math
 from typing import Annotated
 
-import torch
 from annotated_types import Ge
 from torch import Tensor, nn
 
-from ganexp.networks.conditions import ClassHead, ConcatenatedEmbedding, Conditioning, Projection, classifies
+from ganexp.networks.conditions import ConcatenatedEmbedding, Conditioning, LabelledDiscriminator
 from ganexp.networks.minibatch_deviation import MinibatchDeviation
 from ganexp.networks.sizes import Depth, Width
 from ganexp.ranges import checked
@@ -18,13 +17,10 @@ class MLPGenerator(nn.Module):
     """`depth` hidden ReLU layers of `width`, then a linear one; images pass through a tanh, points do not.
 
     Args:
-        latent_dim: Length of a latent vector.
-        shape: Shape of one sample.
         width, depth: Size and number of the hidden layers.
         batch_norm: Whether a batch norm takes the place of the bias in each hidden layer.
         std: Standard deviation of the weights at the start, with biases at 0; None for torch's own initialisation.
-        classes: Number of classes; 0 without labels. Latents are followed by a learnt vector of their class, of the
-            same length.
+        classes: Latents are followed by a learnt vector of their class, of the same length.
     """
 
     bounded = True
@@ -56,24 +52,17 @@ class MLPGenerator(nn.Module):
             normal_(self.layers, std)
 
     def forward(self, z: Tensor, *labels: Tensor) -> Tensor:
-        """Map `(B, latent_dim)`, and labels `(B,)` in a conditional GAN, to `(B, *shape)`."""
         return self.layers(self.condition(z, *labels) if self.condition else z)
 
 
-class MLPDiscriminator(nn.Module):
+class MLPDiscriminator(LabelledDiscriminator):
     """`depth` hidden leaky-ReLU layers of `width` on the flattened sample, then one logit.
 
     Args:
-        shape: Shape of one sample.
         width, depth: Size and number of the hidden layers.
         minibatch_deviation: Whether the last layer also sees how much the batch varies, by `MinibatchDeviation`.
-        conditioning: How a conditional GAN reads labels. `projection` adds the projection of the last hidden layer on the class
-            to the logit. `classifier` returns the loss of a classifier on that layer after the logit, and `further` is
-            `class_loss`.
-        classes: Number of classes; 0 without labels.
+        conditioning: How labels are read, as in `LabelledDiscriminator`, with the last hidden layer as features.
     """
-
-    output = "logit"
 
     @checked
     def __init__(
@@ -87,9 +76,7 @@ class MLPDiscriminator(nn.Module):
         classes: int = 0,
     ) -> None:
         super().__init__()
-        self.classifier = ClassHead(classes, width) if classifies(conditioning, classes) else None
-        self.projection = Projection(classes, width) if classes and not self.classifier else None
-        self.further = "class_loss" if self.classifier else ""
+        self._begin_labels(conditioning, classes, width, width)
         sizes = [math.prod(shape)] + [width] * depth
         layers: list[nn.Module] = [nn.Flatten()]
         for inputs, outputs in itertools.pairwise(sizes):
@@ -99,15 +86,10 @@ class MLPDiscriminator(nn.Module):
         self.layers = nn.Sequential(*layers, last, nn.Flatten(0))
 
     def forward(self, x: Tensor, *labels: Tensor) -> Tensor:
-        """Map `(B, *shape)`, and labels `(B,)` in a conditional GAN, to logits `(B,)`; with a classifier, `(B, 2)`."""
         if self.classifier is None and self.projection is None:
             return self.layers(x)
         features = self.layers[:-2](x)
-        scores = self.layers[-2:](features)
-        if self.classifier is not None:
-            return torch.stack([scores, self.classifier(features, *labels)], 1)
-        assert self.projection is not None
-        return scores + self.projection(features, *labels)
+        return self._with_labels(self.layers[-2:](features), features, *labels)
 
 
 def normal_(network: nn.Module, std: float) -> None:

@@ -1,6 +1,7 @@
 """Discriminators that score patches of an image (Isola et al. 2017), at one scale or at several (Wang et al. 2018)."""
 
 import itertools
+import math
 from collections.abc import Iterator
 from typing import Any, Literal
 
@@ -117,19 +118,12 @@ class MultiscaleDiscriminator(nn.Module):
         height, side = sides(shape)
         self.reads_source = bool(source)
         smaller = [(seen_channels(shape, source), -(-height // 2**i), -(-side // 2**i)) for i in range(scales)]
-        try:
-            places = [map_sides(small, layers) for small in smaller]
-        except Misfit:
-            least = 3 * 2**layers
-            fitting = sum(min(small[1:]) >= least for small in smaller)
-            if not fitting:  # not even one discriminator, whose remedy is another
-                raise
-            last = "{1}×{2}".format(*smaller[-1])
-            reason = (
-                f"has layers={layers}, which need sides of {least} pixels or more, and the last of scales={scales} sees {last}"
-            )
-            raise Misfit(reason, scales=fitting) from None
-        self.heads = tuple(h * w for h, w in places)
+        least, (_, *last) = 3 * 2**layers, smaller[-1]
+        fitting = sum(min(small[1:]) >= least for small in smaller)
+        if 0 < fitting < scales:  # if none fits, `map_sides` refuses the first
+            needs = f"has layers={layers}, which need sides of {least} pixels or more"
+            raise Misfit(f"{needs}, and the last of scales={scales} sees {last[0]}×{last[1]}", scales=fitting)
+        self.heads = tuple(math.prod(map_sides(small, layers)) for small in smaller)
         """The number of places that each of them scores."""
         self.scales = nn.ModuleList(PatchDiscriminator(small, width=width, layers=layers, norm=norm) for small in smaller)
 

@@ -40,9 +40,6 @@ class ProjectedDiscriminator(nn.Module):
         weights: torchvision's file of its weights; null leaves them random, the same in every run.
         size: Side that images are scaled to, as in the authors' code for small ones; 0 leaves them as they are.
         width: Channels of the finest mixed map.
-
-    Raises:
-        ValueError: The file is missing, or of another network.
     """
 
     output = "logit"

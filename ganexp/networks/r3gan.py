@@ -38,8 +38,8 @@ class R3GANGenerator(nn.Module):
         shape: `(C, H, W)` with sides of 16, 32, 64, …
         width: Channels up to 32×32; 768 in the paper.
         blocks: Blocks of each stage; 2 in the paper.
-        classes: Number of classes; 0 without labels. Latents are followed by a learnt vector of their class, of the
-            same length; as in the authors' code, it starts from N(0, 1/classes).
+        classes: Latents are followed by a learnt vector of their class, of the same length; as in the authors' code, it starts
+            from N(0, 1/classes).
     """
 
     @checked
@@ -62,7 +62,6 @@ class R3GANGenerator(nn.Module):
         self.layers = nn.Sequential(*layers, _scaled(nn.Conv2d(before, shape[0], 1, bias=False)))
 
     def forward(self, z: Tensor, *labels: Tensor) -> Tensor:
-        """Map `(B, latent_dim)`, and labels `(B,)` in a conditional GAN, to images `(B, C, H, W)`."""
         z = z if self.condition is None else self.condition(z, *labels)
         return self.layers(self.basis * self.linear(z)[:, :, None, None])
 
@@ -74,9 +73,9 @@ class R3GANDiscriminator(nn.Module):
         shape: `(C, H, W)` with sides of 16, 32, 64, …
         width: Channels up to 32×32; 768 in the paper.
         blocks: Blocks of each stage; 2 in the paper.
-        classes: Number of classes; 0 without labels. With classes, the linear layer has `width` outputs instead of one,
-            and the logit is their inner product with a learnt vector of the class, and nothing else. As in the authors' code,
-            the vectors start from N(0, 1/(width · classes)).
+        classes: With classes, the linear layer has `width` outputs instead of one, and the logit is their inner product with a
+            learnt vector of the class, and nothing else. As in the authors' code, the vectors start from N(0, 1/(width ·
+            classes)).
     """
 
     output = "logit"
@@ -98,7 +97,6 @@ class R3GANDiscriminator(nn.Module):
             nn.init.normal_(self.projection.embedding.weight, 0.0, (before * classes) ** -0.5)
 
     def forward(self, x: Tensor, *labels: Tensor) -> Tensor:
-        """Map images `(B, C, H, W)`, and labels `(B,)` in a conditional GAN, to logits `(B,)`."""
         features = self.linear(self.layers(x))
         return features.flatten(0) if self.projection is None else self.projection(features, *labels)
 
@@ -106,9 +104,7 @@ class R3GANDiscriminator(nn.Module):
 class Bottleneck(nn.Module):
     """`x` plus 1×1, leaky ReLU, grouped 3×3, leaky ReLU, 1×1; both inner layers have twice the channels, and biases.
 
-    Args:
-        channels: Of the input and the output.
-        total: Blocks of the whole network, which Fixup's scale of the inner weights depends on: L^(-1/(2m-2)), m = 3.
+    Fixup scales the inner weights by L^(-1/(2m-2)), with m = 3 and L the `total` of blocks of the network.
     """
 
     def __init__(self, channels: int, total: int) -> None:
@@ -124,7 +120,6 @@ class Bottleneck(nn.Module):
         )
 
     def forward(self, x: Tensor) -> Tensor:
-        """Map `(B, channels, H, W)` to the same shape."""
         return x + self.residual(x)
 
 

@@ -10,7 +10,7 @@ class Filter(nn.Module):
 
     Args:
         padding: Rows and columns of zeros at each edge.
-        gain: What the result is multiplied by.
+        gain: A factor of the result.
     """
 
     kernel: Tensor

@@ -5,6 +5,7 @@ as in the authors' code. A 1×1 convolution commutes with resampling; it is comp
 """
 
 import math
+from dataclasses import dataclass
 from typing import Literal, TypeVar
 
 from torch import Tensor, nn
@@ -15,6 +16,23 @@ from ganexp.networks.conditions import ConditionalBatchNorm2d, Projection
 Layer = TypeVar("Layer", nn.Conv2d, nn.Linear)
 Upsampling = Literal["nearest", "bilinear"]
 """How a map's side is doubled: by nearest neighbours, as in the paper, or bilinearly, as in mimicry (Lee & Town 2020)."""
+
+
+@dataclass(frozen=True)
+class Widths:
+    """Channels of residual networks in units of `width`, from the first map to the image and back.
+
+    Args:
+        up: Channels of the generator's first map, and after each block, which doubles the side.
+        down: Channels after each of the discriminator's blocks that halve the side.
+        flat: Channels after each of its further blocks.
+        smallest: Side of the generator's first map.
+    """
+
+    up: tuple[int, ...]
+    down: tuple[int, ...]
+    flat: tuple[int, ...] = ()
+    smallest: int = 4
 
 
 class UpBlock(nn.Module):

@@ -8,40 +8,28 @@ where the map has 32×32 positions, as in SAGAN (Zhang et al. 2019, table 1, fea
 not have, at half the side.
 """
 
-from dataclasses import dataclass
-
-import torch
 from torch import Tensor, nn
 
 from ganexp.networks.attention import SelfAttention
-from ganexp.networks.conditions import ClassHead, Conditioning, Projection, classifies
-from ganexp.networks.residual import DownBlock, FirstBlock, FlatBlock, UpBlock, Upsampling, initialized, normalize_spectrally
+from ganexp.networks.conditions import Conditioning, LabelledDiscriminator
+from ganexp.networks.residual import (
+    DownBlock,
+    FirstBlock,
+    FlatBlock,
+    UpBlock,
+    Upsampling,
+    Widths,
+    initialized,
+    normalize_spectrally,
+)
 from ganexp.networks.sizes import Width, planned
 from ganexp.ranges import checked
 
-
-@dataclass(frozen=True)
-class ResNetWidths:
-    """Channels after each layer in units of `width`, from the latent vector to the image and back.
-
-    Args:
-        smallest: Side of the generator's first map.
-        up: Channels of the generator's first map, and after each block, which doubles the side.
-        down: Channels after each of the discriminator's blocks that halve the side.
-        flat: Channels after each of its further blocks.
-    """
-
-    smallest: int
-    up: tuple[int, ...]
-    down: tuple[int, ...]
-    flat: tuple[int, ...] = ()
-
-
 PLANS = {
-    32: ResNetWidths(4, (4, 4, 4, 4), (2, 2), (2, 2)),
-    48: ResNetWidths(6, (8, 4, 2, 1), (1, 2, 4, 8), (16,)),
-    64: ResNetWidths(4, (16, 8, 4, 2, 1), (1, 2, 4, 8, 16)),
-    128: ResNetWidths(4, (16, 16, 8, 4, 2, 1), (1, 2, 4, 8, 16), (16,)),
+    32: Widths((4, 4, 4, 4), (2, 2), (2, 2)),
+    48: Widths((8, 4, 2, 1), (1, 2, 4, 8), (16,), smallest=6),
+    64: Widths((16, 8, 4, 2, 1), (1, 2, 4, 8, 16)),
+    128: Widths((16, 16, 8, 4, 2, 1), (1, 2, 4, 8, 16), (16,)),
 }
 """Plans by the side of an image."""
 
@@ -56,8 +44,8 @@ class ResNetGenerator(nn.Module):
         attention: Whether there is a block of self-attention.
         spectral_norm: Whether each layer's weight is divided by its spectral norm, as in SAGAN but not in SNGAN.
         upsampling: How blocks double the side: `nearest` in the papers, `bilinear` in mimicry (Lee & Town 2020).
-        classes: Number of classes; 0 without labels. Each class has its own gains and biases in the blocks' batch norms;
-            the batch norm before the image has one of each, as in the authors' code of the projection discriminator.
+        classes: Each class has its own gains and biases in the blocks' batch norms; the batch norm before the image has one of
+            each, as in the authors' code of the projection discriminator.
     """
 
     bounded = True
@@ -91,14 +79,13 @@ class ResNetGenerator(nn.Module):
             normalize_spectrally(self)
 
     def forward(self, z: Tensor, *labels: Tensor) -> Tensor:
-        """Map `(B, latent_dim)`, and labels `(B,)` in a conditional GAN, to images `(B, C, H, W)` in [-1, 1]."""
         h = self.first(self.linear(z))
         for block in self.blocks:
             h = block(h, *labels) if isinstance(block, UpBlock) else block(h)
         return self.image(self.norm(h).relu()).tanh()
 
 
-class ResNetDiscriminator(nn.Module):
+class ResNetDiscriminator(LabelledDiscriminator):
     """Residual blocks without normalisation, ReLU, the sum over all positions, a linear layer to one logit.
 
     Args:
@@ -108,13 +95,9 @@ class ResNetDiscriminator(nn.Module):
         spectral_norm: Whether each layer's weight is divided by its spectral norm, as in the papers.
         activated_shortcut: Whether shortcuts see the output of their block's first ReLU, as in mimicry; in the papers they see
             the block's input.
-        conditioning: How a conditional GAN reads labels. `projection` adds the projection of the features before the logit on
-            the class to the logit. `classifier` returns the loss of a classifier on these features after the logit, and
-            `further` is `class_loss`. The weights of either are initialised and normalised like the others.
-        classes: Number of classes; 0 without labels.
+        conditioning: How labels are read, as in `LabelledDiscriminator`, with what the last layer reads as features. Weights of
+            either are initialised and normalised like the others.
     """
-
-    output = "logit"
 
     @checked
     def __init__(
@@ -142,9 +125,7 @@ class ResNetDiscriminator(nn.Module):
         for units in plan.flat:
             self.blocks.append(FlatBlock(channels, units * width, activated=activated_shortcut))
             channels = units * width
-        self.classifier = ClassHead(classes, channels) if classifies(conditioning, classes) else None
-        self.projection = Projection(classes, channels) if classes and not self.classifier else None
-        self.further = "class_loss" if self.classifier else ""
+        self._begin_labels(conditioning, classes, channels, channels)
         self.linear = initialized(nn.Linear(channels, 1))
         if self.classifier is not None:
             initialized(self.classifier.linear)
@@ -154,12 +135,8 @@ class ResNetDiscriminator(nn.Module):
             normalize_spectrally(self)
 
     def forward(self, x: Tensor, *labels: Tensor) -> Tensor:
-        """Map images `(B, C, H, W)`, and labels `(B,)` in a conditional GAN, to logits `(B,)`; with a classifier, `(B, 2)`."""
         features = self.blocks(x).relu().sum((2, 3))
-        scores = self.linear(features).flatten(0)
-        if self.classifier is not None:
-            return torch.stack([scores, self.classifier(features, *labels)], 1)
-        return scores if self.projection is None else scores + self.projection(features, *labels)
+        return self._with_labels(self.linear(features).flatten(0), features, *labels)
 
 
 def _attended(shape: tuple[int, ...]) -> int:

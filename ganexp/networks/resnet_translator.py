@@ -9,22 +9,20 @@ from ganexp.facts import Misfit
 from ganexp.networks.dcgan import initialize
 from ganexp.networks.norms import Norm, norm_layers
 from ganexp.networks.sizes import Width, sides
-from ganexp.networks.unet import check_sides
+from ganexp.networks.translator import Translator, check_sides
 from ganexp.ranges import checked
 
 
-class ResNetTranslator(nn.Module):
+class ResNetTranslator(Translator):
     """Halve the side twice, residual blocks, double it twice (Zhu et al. 2017, appendix 7.2), tanh; reflection padding.
 
     Args:
-        source: Shape of a source, `(C, H, W)`, with sides of 8, 12, 16, … pixels.
-        shape: Shape of a sample, of the same sides.
+        source, shape: Shapes of a source and of a sample, `(C, H, W)`, with the same sides of 8, 12, 16, … pixels.
         width: Channels of the first map; 64 in the paper.
         blocks: Residual blocks, each of two convolutions: 9 in the paper for sides of 256, 6 for 128.
         norm: `none`, `batch`, or `instance` as in the paper, after each convolution but the last.
     """
 
-    reads_sources = True
     sides_divisible_by = 4
     smallest_side = 8
 
@@ -58,13 +56,7 @@ class ResNetTranslator(nn.Module):
         self.last = nn.Conv2d(width, shape[0], 7)
         self.layers = nn.Sequential(*layers, nn.ReflectionPad2d(3), self.last, nn.Tanh()).apply(initialize)
 
-    @property
-    def last_layer(self) -> Tensor:
-        """The weight of the last layer."""
-        return self.last.weight
-
     def forward(self, source: Tensor) -> Tensor:
-        """Map sources `(B, C, H, W)` to images in [-1, 1]."""
         return self.layers(source)
 
 

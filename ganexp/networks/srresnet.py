@@ -8,10 +8,11 @@ from torch import Tensor, nn
 from ganexp.networks.dcgan import initialize
 from ganexp.networks.norms import norm_layers
 from ganexp.networks.sizes import Width, sides
+from ganexp.networks.translator import Translator
 from ganexp.ranges import checked
 
 
-class SRResNet(nn.Module):
+class SRResNet(Translator):
     """Residual blocks at the side of the source, a skip over all of them, then sub-pixel convolutions that double the side.
 
     9×9 convolutions at both ends, 3×3 convolutions between, PReLU (Ledig et al. 2017, figure 4); tanh at the end. How often the
@@ -24,8 +25,6 @@ class SRResNet(nn.Module):
         blocks: Residual blocks, each of two convolutions; 16 in the paper.
         norm: `batch` as in the paper, or `none`.
     """
-
-    reads_sources = True
 
     @checked
     def __init__(
@@ -54,13 +53,7 @@ class SRResNet(nn.Module):
         self.last = nn.Conv2d(width, shape[0], 9, padding=4)
         self.apply(initialize)
 
-    @property
-    def last_layer(self) -> Tensor:
-        """The weight of the last layer."""
-        return self.last.weight
-
     def forward(self, source: Tensor) -> Tensor:
-        """Map sources `(B, C, h, w)` to images `(B, C, H, W)` in [-1, 1]."""
         x = self.first(source)
         return self.last(self.up(x + self.after(self.blocks(x)))).tanh()
 

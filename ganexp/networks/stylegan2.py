@@ -44,8 +44,7 @@ class StyleGAN2Generator(nn.Module):
         depth: Layers of the mapping network; 8 in the paper.
         style_mixing: Probability, in training, that layers from a random one on have the style of another latent vector.
         noise: Whether noise of a learnt strength, 0 at first, is added after each 3×3 convolution.
-        classes: Number of classes; 0 without labels. Latents are followed by a learnt vector of their class, as long as
-            a style.
+        classes: Latents are followed by a learnt vector of their class, as long as a style.
     """
 
     @checked
@@ -84,7 +83,6 @@ class StyleGAN2Generator(nn.Module):
         return " ".join(["noise=false"] * self.noise + ["style_mixing=0"] * (self.style_mixing > 0))
 
     def forward(self, z: Tensor, *labels: Tensor) -> Tensor:
-        """Map `(B, latent_dim)`, and labels `(B,)` in a conditional GAN, to images `(B, C, H, W)`."""
         return self.synthesis(self.styles(z, *labels))
 
     def styles(self, z: Tensor, *labels: Tensor) -> Tensor:
@@ -123,9 +121,8 @@ class StyleGAN2Discriminator(nn.Module):
         minibatch_deviation: Whether the last convolution also sees how much the batch varies, by `MinibatchDeviation`.
         group: Images per group of the minibatch deviation.
         depth: Layers of the mapping network for the labels of a conditional GAN; 8 in ADA's paper.
-        classes: Number of classes; 0 without labels. With classes, the last layer has as many outputs as channels; the
-            logit is their inner product with a vector that a mapping network makes from the label, divided by the square root
-            of the vector's length.
+        classes: With classes, the last layer has as many outputs as channels; the logit is their inner product with a vector
+            that a mapping network makes from the label, divided by the square root of the vector's length.
     """
 
     output = "logit"
@@ -162,7 +159,6 @@ class StyleGAN2Discriminator(nn.Module):
             self.mapping = Mapping(0, last, depth, classes)
 
     def forward(self, x: Tensor, *labels: Tensor) -> Tensor:
-        """Map images `(B, C, H, W)`, and labels `(B,)` in a conditional GAN, to logits `(B,)`."""
         outputs = self.end(self.blocks(self.from_rgb(x)))
         if self.mapping is None:
             return outputs.flatten(0)
@@ -176,7 +172,7 @@ class Mapping(nn.Module):
     Args:
         latent_dim: Length of a latent vector; 0 for labels alone.
         width: Length of a style, and of every hidden layer.
-        depth: How many layers there are; they learn at a hundredth of the learning rate.
+        depth: Number of layers, which learn at a hundredth of the learning rate.
         classes: Number of labels, each with a learnt vector; 0 for none.
     """
 
@@ -203,9 +199,7 @@ class ModulatedConvolution(nn.Module):
     and outputs are scaled instead of the weights, which is equivalent and needs no separate weights for each sample.
 
     Args:
-        before, after: Channels.
-        width: Length of a style.
-        size: Of the kernel.
+        before, after, width, size: The channels, the length of a style, and the side of the kernel.
         demodulate: Whether outputs are demodulated; if not, weights are multiplied by 1/√fan_in.
         up: Whether the side is doubled, by a transposed convolution and the bilinear kernel.
     """
@@ -237,15 +231,7 @@ class ModulatedConvolution(nn.Module):
 
 
 class StyledConvolution(nn.Module):
-    """A modulated 3×3 convolution, noise, bias and leaky ReLU.
-
-    Args:
-        before, after: Channels.
-        width: Length of a style.
-        size: Height and width of the output.
-        noise: Whether there is noise.
-        up: Whether the side is doubled.
-    """
+    """A modulated 3×3 convolution, noise, bias and leaky ReLU; `size` is that of the output."""
 
     constant: Tensor
 
@@ -267,11 +253,9 @@ class StyledConvolution(nn.Module):
 
 
 class Block(nn.Module):
-    """Two 3×3 convolutions with leaky ReLU, the second of which halves the side, plus a 1×1 shortcut; the sum is scaled by √½.
+    """Two 3×3 convolutions with leaky ReLU, the second of which halves the side.
 
-    Args:
-        before, after: Channels.
-        residual: Whether there is the shortcut.
+    If it is residual, a 1×1 shortcut is added, and the sum is scaled by √½.
     """
 
     def __init__(self, before: int, after: int, residual: bool) -> None:
@@ -291,7 +275,6 @@ class Leaky(nn.Module):
     """√2 times leaky ReLU of slope 0.2, which approximately preserves the mean square."""
 
     def forward(self, x: Tensor) -> Tensor:
-        """Map any shape to the same."""
         return functional.leaky_relu(x, 0.2) * math.sqrt(2)
 
 
@@ -303,11 +286,9 @@ class Scale(nn.Module):
         self.scale = scale
 
     def forward(self, kept: Tensor) -> Tensor:
-        """Return the parameter from its stored value."""
         return kept * self.scale
 
     def right_inverse(self, parameter: Tensor) -> Tensor:
-        """Return the stored value of the parameter."""
         return parameter / self.scale
 
 

@@ -10,11 +10,12 @@ from torch import Tensor, nn
 from ganexp.facts import Misfit
 from ganexp.networks.dcgan import initialize
 from ganexp.networks.norms import Norm, norm_layers
-from ganexp.networks.sizes import Depth, Width, sides
+from ganexp.networks.sizes import Depth, Width
+from ganexp.networks.translator import Translator, check_sides
 from ganexp.ranges import checked
 
 
-class UNet(nn.Module):
+class UNet(Translator):
     """Halve the side `depth` times and double it again, with skips between maps of one size (Isola et al. 2017, section 6.1.1).
 
     4×4 convolutions of stride 2 with leaky ReLU 0.2 on the way down, transposed ones with ReLU on the way up, then tanh.
@@ -23,16 +24,13 @@ class UNet(nn.Module):
     instance norm here.
 
     Args:
-        source: Shape of a source, `(C, H, W)`, whose sides 2^`depth` divides.
-        shape: Shape of a sample, of the same sides.
+        source, shape: Shapes of a source and of a sample, `(C, H, W)`, with the same sides, which 2^`depth` divides.
         width: Channels of the first map, doubled in each later one up to 8 · `width`; 64 in the paper.
         depth: How often the side is halved: 8 in the paper's network for sides of 256, 7 in that for 128.
         norm: `none`, `batch` or `instance`, after each layer but the first, the innermost and the last.
         dropout: Probability with which a number is set to 0, after the layers on the way up that keep 8 · `width` channels,
             except the innermost: there are some at a `depth` of 6 or more. ½ in the paper.
     """
-
-    reads_sources = True
 
     @checked
     def __init__(
@@ -46,12 +44,8 @@ class UNet(nn.Module):
         dropout: Annotated[float, Ge(0), Lt(1)] = 0.0,
     ) -> None:
         super().__init__()
-        check_sides(source, shape)
+        check_sides(source, shape, depth)
         self.sides_divisible_by = 2**depth
-        if any(side % 2**depth for side in sides(shape)):
-            fitting = min((side & -side).bit_length() - 1 for side in sides(shape))
-            reason = f"has depth={depth}, which takes sides that {2**depth} divides, and there are {shape[1]}×{shape[2]}"
-            raise Misfit(reason, **({"depth": fitting} if fitting else {"dataset.image_size": 2**depth}))
         if dropout and depth < 6:
             raise Misfit(f"has dropout={dropout}, for which there is no layer at depth={depth}", dropout=0)
         bias = norm != "batch"
@@ -68,13 +62,7 @@ class UNet(nn.Module):
         self.last = nn.ConvTranspose2d(width if depth == 1 else 2 * width, shape[0], 4, 2, 1)
         self.apply(initialize)
 
-    @property
-    def last_layer(self) -> Tensor:
-        """The weight of the last layer."""
-        return self.last.weight
-
     def forward(self, source: Tensor) -> Tensor:
-        """Map sources `(B, C, H, W)` to images in [-1, 1]."""
         x, maps = source, []
         for layer in self.down:
             x = layer(x)
@@ -83,12 +71,3 @@ class UNet(nn.Module):
         for layer in self.up:
             x = torch.cat([layer(x), maps.pop()], 1)
         return self.last(x.relu()).tanh()
-
-
-def check_sides(source: tuple[int, ...], shape: tuple[int, ...]) -> None:
-    """Refuse sources whose sides are not those of samples."""
-    if sides(source) != sides(shape):
-        raise ValueError(
-            f"sources should have the sides of samples, {shape[1]}×{shape[2]}, not {source[1]}×{source[2]}; enlarge them in "
-            "the data set, or choose the srresnet generator, which enlarges"
-        )
