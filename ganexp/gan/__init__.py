@@ -1,4 +1,4 @@
-"""Two players and the GAN, with their verbs, how batches go through its networks, and its Jacobian."""
+"""Games of two players and GANs: the verbs of strategies, forward passes, and the Jacobian of both gradients."""
 
 from ganexp.gan.field import Field, Vector, added, dot
 from ganexp.gan.game import Game

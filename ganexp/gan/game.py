@@ -1,4 +1,4 @@
-"""Two players with an objective each: what differentiates, moves and records, and a game that is given by functions."""
+"""Games of two players: gradients, updates and records, and games whose objectives are given as functions."""
 
 import copy
 import dataclasses
@@ -30,24 +30,23 @@ LACKING = {
 
 
 class Game:
-    """Two players, an optimiser for each, and one verb for each thing that an update strategy can say.
+    """Two players with an optimiser each, and the methods that update strategies are written in, called verbs.
 
     Verbs form quantities (`sample`, `generate`, `d_loss`, `g_loss`, `losses`), differentiate them (`gradients`, `field`), move
     networks (`move`), or update: differentiate, move and record. Only updates record: computing a loss has no side effects. An
     update computes gradients for the parameters of the player that moves, applies them, and leaves no gradient behind in
     either player.
 
-    Any adversarial training becomes a game by functions of its own; `ganexp.Step` then trains it by any strategy that the game
-    offers what it needs. `ganexp.GAN` is the game that forms its objectives from networks, a loss, a penalty and terms.
+    Any adversarial training can be written as a game of functions; `ganexp.Step` trains it by any strategy whose `needs` the
+    game offers. `ganexp.GAN` is the game that forms its objectives from networks, a loss, a penalty and terms.
 
     Args:
-        generator, discriminator: The players, each a module or several. Of a module that is wrapped for data parallelism, what
-            it wraps is taken, and the wrapper does not average gradients any more: each update does.
-        optimizer_g, optimizer_d: One optimiser or several over the parameters of one player. Parameters that no optimiser has
-            must be frozen.
+        generator, discriminator: The players, each a module or several. A module that is wrapped for data parallelism is
+            unwrapped; its wrapper does not average gradients any more: each update does.
+        optimizer_g, optimizer_d: One optimiser or several for each player. Parameters that no optimiser has must be frozen.
         generate: Maps what `sample` returns to what D is shown: a tensor, or any nesting of tensors in lists, tuples, dicts and
             dataclasses. Without `sample`, it is given the real batch that its samples belong to, and may draw latents itself.
-        d_loss: Maps a real batch, and what `generate` has made, detached where the strategy says so, to D's objective.
+        d_loss: Maps a real batch and the output of `generate`, which some strategies detach, to D's objective, a scalar.
         g_loss: Maps the batch that the samples belong to, and the samples with their graph, to G's objective, a scalar.
         sample: Maps a real batch to what G is given, such as latents drawn for it; strategies that generate from the same
             latents twice need it.
@@ -55,9 +54,8 @@ class Game:
         zero_sum: Whether G's objective is minus D's, but for terms that depend on one player alone.
         clip_gradients: Shorten the gradient of each player to this norm where it is longer.
         accumulate: Split each batch, a nesting of tensors whose first dimension is that of the samples, into as many parts.
-            Objectives have to be means over samples. What a part keeps for the backward pass is recomputed.
-        redundant_gradients: Compute in every backward pass the gradients of both players, and throw the other one's away, as
-            textbook loops do. Changes the cost, never the result.
+            Objectives have to be means over samples. Activations of a part are recomputed in the backward pass.
+        redundant_gradients: As in `ganexp.GAN`.
         seed: Of the random numbers that wrappers draw.
 
     Where `torch.distributed` has been initialised, gradients are averaged over its processes at each update: for objectives
@@ -98,8 +96,8 @@ class Game:
         self._d_loss, self._g_loss, self._terms = d_loss, g_loss, terms
         self._accumulate = accumulate
         self._nesting: list[Any] = []  # that of the samples, one for all views
-        given = {"latents": sample is not None, "zero_sum": zero_sum, "terms": terms is not None}
-        self.offers = tuple(need for need, there in given.items() if there)
+        offers = {"latents": sample is not None, "zero_sum": zero_sum, "terms": terms is not None}
+        self.offers = tuple(need for need, offered in offers.items() if offered)
         if accumulate > 1:
             for name, player in (("generator", self.generator), ("discriminator", self.discriminator)):
                 if any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in player.modules()):
@@ -114,7 +112,7 @@ class Game:
         max_norm: float | None,
         device: torch.device | str,
     ) -> None:
-        """Take the players and their optimisers; a subclass that forms objectives itself calls this for its constructor."""
+        """Set the players and their optimisers; a subclass that forms objectives itself calls this in its constructor."""
         refuse_foreign_parameters(generator, discriminator, optimizer_g, optimizer_d)
         self.generator, self.discriminator = generator, discriminator
         self._g = Optimized("generator", "optimizer_g", generator, optimizer_g, max_norm)
@@ -124,7 +122,7 @@ class Game:
 
     @property
     def device(self) -> torch.device:
-        """Where it is played."""
+        """The device of both players."""
         return self.meter.device
 
     @property
@@ -134,12 +132,12 @@ class Game:
 
     @property
     def optimizer_g(self) -> Optimizer:
-        """What moves G."""
+        """The optimiser of G."""
         return self._g.optimizer
 
     @property
     def optimizer_d(self) -> Optimizer:
-        """What moves D."""
+        """The optimiser of D."""
         return self._d.optimizer
 
     @property
@@ -167,24 +165,24 @@ class Game:
             raise ValueError(f"{strategy} needs second derivatives, and {module} is compiled: leave torch.compile out")
 
     def follow(self, reals: Iterator[Any]) -> Iterator[Any]:
-        """Return the real batches of an iteration on their way to the strategy."""
+        """Return the real batches of an iteration, and note which of them the strategy has drawn."""
         return self.batches.follow(reals)
 
     def put_back(self) -> None:
-        """Let the real batch that was drawn last count as not drawn yet."""
+        """Put the last real batch back, so that it is drawn again."""
         self.batches.put_back()
 
     def sample(self) -> Any:
-        """Draw what G is given for the real batch that was drawn last, or for the next one if that was used already."""
+        """Draw G's input for the last real batch, or for the next one if the last has been used."""
         batch = self.batches.take()
         return Draw(batch, batch if self._sample is None else self._sample(batch))
 
     def sample_for_g(self) -> Any:
-        """Draw what G is given for a batch that only G learns from."""
+        """Draw G's input for a batch that only G learns from."""
         return self.sample()
 
     def generate(self, z: Any) -> Any:
-        """Generate samples, by a graph."""
+        """Generate samples with their graph."""
         with self.phase("g"):
             if self._accumulate > 1:
                 parts = [checkpoint(self._generate, part, use_reentrant=False) for part in self._parts(z.given)]
@@ -194,11 +192,11 @@ class Game:
                 tensors = tensors_in(parts[0])
             if not tensors:
                 raise ValueError(f"generate should return a tensor, or tensors in a nesting, and returned {parts[0]!r}")
-            self._nesting[:] = [filled(parts[0], [TensorPlace] * len(tensors))]
-            return Made(tensors[0], tuple(tensors[1:]), z.batch)
+            self._nesting[:] = [mapped(parts[0], lambda _: TensorPlace)]
+            return NestedFakes(tensors[0], tuple(tensors[1:]), z.batch)
 
     def shown_to_d(self, fake: Any) -> Any:
-        """Return the samples that D's objective is formed on: those at hand, or what a wrapper shows in their place."""
+        """Return the fakes of D's objective: the given ones, unless a wrapper replaces them."""
         return fake
 
     def d_loss(self, x: Any, fake: Any) -> Objective:
@@ -224,15 +222,11 @@ class Game:
         return d, self.g_loss(x, fake)
 
     def zero_sum_weight(self) -> float | Tensor:
-        """Return w of a zero-sum game, in which L_G is −w·L_D but for terms that depend on one player alone.
-
-        Raises:
-            ValueError: The game is none.
-        """
+        """Return w of a zero-sum game, in which L_G is −w·L_D but for terms of one player alone; refuse any other game."""
         return 1.0
 
     def update_g_by_terms(self, fake: Any) -> None:
-        """Descend G's objective without D by one step of G, as if there were no D."""
+        """Update G by `terms`, its objective without D."""
         if self._terms is None:
             raise ValueError(f"this strategy {LACKING['terms']}")
         with self.phase("g"):
@@ -260,8 +254,7 @@ class Game:
     def field(self, d: Objective, g: Objective) -> Field:
         """Take the same gradients with their graph, for products with their Jacobian; see `losses_of_both`.
 
-        Raises:
-            ValueError: A layer has no second derivative.
+        A layer without second derivatives is refused.
         """
         with self.phase("d"):
             d_gradients = self._d.gradients(d.value, create_graph=True)
@@ -282,7 +275,7 @@ class Game:
             return d_gradients, self.move_g(g_gradients)
 
     def move_d(self, gradients: Gradients) -> Gradients:
-        """Move D by one step of its optimiser along gradients that all processes have; return what it moved along."""
+        """Move D by one step of its optimiser along gradients that all processes have, and return them."""
         return self._d.step(gradients)
 
     def move_g(self, gradients: Gradients) -> Gradients:
@@ -307,10 +300,7 @@ class Game:
     def update_both(
         self, d: Objective, g: Objective, gradients: tuple[Gradients, Gradients] | None = None
     ) -> tuple[Gradients, Gradients]:
-        """Move both networks by gradients taken at the same point: those of the objectives, or given ones.
-
-        Return what all processes moved along.
-        """
+        """Move both networks along gradients at one point, those of the objectives or given ones; return their global sums."""
         d_gradients, g_gradients = self.move(*(gradients or self.gradients(d, g)))
         self._record_d(d, d_gradients)
         self._record_g(g, g_gradients)
@@ -324,7 +314,7 @@ class Game:
         return {}
 
     def read(self) -> dict[str, float]:
-        """Return the means of both objectives since the last call, the updates so far, and the norms of kept gradients.
+        """Return the means of both objectives since the last call, the number of updates, and the norms of kept gradients.
 
         Only this waits for the device. Gradients are kept by `step(batches, keep_gradients=True)`.
         """
@@ -339,24 +329,19 @@ class Game:
     def _redundant(self, other: Optimized) -> list[nn.Parameter]:
         return other.trainable() if self.redundant_gradients else []
 
-    def _objective(self, name: str, function: Callable[[Any, Any], Tensor], batch: Any, fake: "Made") -> Objective:
-        """Form an objective from a batch, and samples in the nesting in which they were made."""
+    def _objective(self, name: str, function: Callable[[Any, Any], Tensor], batch: Any, fake: "NestedFakes") -> Objective:
+        """Form an objective from a batch and samples, in the nesting that `generate` returned."""
         samples = filled(self._nesting[0], [fake.values, *fake.conditions])
         if self._accumulate == 1:
             return Objective(scalar(name, function(batch, samples)))
         total: Any = 0
-        pairs = zip(self._parts(batch), self._parts(samples), strict=True)
-        for part, own in pairs:
+        for part, own in zip(self._parts(batch), self._parts(samples), strict=True):
             value = scalar(name, checkpoint(function, part, own, use_reentrant=False))
             total = total + value * (len(tensors_in(own)[0]) / len(fake.values))
         return Objective(total)
 
     def _parts(self, nest: Any) -> Iterator[Any]:
-        """Split the tensors of a nesting into parts, by their first dimension.
-
-        Raises:
-            ValueError: They do not have one in common.
-        """
+        """Split the tensors of a nesting into parts, by their common first dimension."""
         tensors = tensors_in(nest)
         if len({len(tensor) if tensor.dim() else 0 for tensor in tensors}) != 1:
             raise ValueError(
@@ -368,75 +353,62 @@ class Game:
 
 @dataclasses.dataclass
 class Draw:
-    """What G is given.
-
-    Args:
-        batch: The real batch that it belongs to.
-        given: What `generate` is called with.
-    """
+    """The input of G, and the real batch that it belongs to."""
 
     batch: Any
     given: Any
+    """What `generate` is called with."""
 
     def detach(self) -> "Draw":
         """Return the same, cut off from any graph."""
-        return Draw(self.batch, filled(self.given, [tensor.detach() for tensor in tensors_in(self.given)]))
+        return Draw(self.batch, mapped(self.given, Tensor.detach))
 
 
-class Made(Batch):
-    """Samples in one nesting: its first tensor, the others as conditions, and as source the real batch that they belong to."""
+class NestedFakes(Batch):
+    """Samples of a nesting: its first tensor, the others as conditions, and as source the real batch that they belong to."""
 
-    def detach(self) -> "Made":
+    def detach(self) -> "NestedFakes":
         """Return the same samples, cut off from their graph."""
-        return Made(self.values.detach(), tuple(tensor.detach() for tensor in self.conditions), self.source)
+        return NestedFakes(self.values.detach(), tuple(tensor.detach() for tensor in self.conditions), self.source)
 
 
 class TensorPlace:
-    """Where a tensor stands in a nesting."""
+    """The place of a tensor in a nesting."""
+
+
+def mapped(nest: Any, change: Callable[[Any], Any]) -> Any:
+    """Return a nesting of lists, tuples, dicts and dataclasses with its tensors changed, in their order."""
+    if isinstance(nest, Tensor) or nest is TensorPlace:
+        return change(nest)
+    if isinstance(nest, Mapping):
+        return {key: mapped(value, change) for key, value in nest.items()}
+    if isinstance(nest, tuple) and hasattr(nest, "_fields"):
+        return type(nest)(*(mapped(part, change) for part in nest))
+    if isinstance(nest, (list, tuple)):
+        return type(nest)(mapped(part, change) for part in nest)
+    if dataclasses.is_dataclass(nest) and not isinstance(nest, type):
+        copied = copy.copy(nest)
+        for field in dataclasses.fields(nest):
+            object.__setattr__(copied, field.name, mapped(getattr(nest, field.name), change))
+        return copied
+    return nest
 
 
 def tensors_in(nest: Any) -> list[Any]:
-    """Return the tensors in a nesting of lists, tuples, dicts and dataclasses, in their order; anything else is left out."""
-    if isinstance(nest, Tensor) or nest is TensorPlace:
-        return [nest]
-    return [tensor for part in _parts_of(nest) for tensor in tensors_in(part)]
+    """Return the tensors in a nesting, in their order."""
+    tensors: list[Any] = []
+    mapped(nest, tensors.append)
+    return tensors
 
 
 def filled(nest: Any, tensors: Iterable[Any]) -> Any:
     """Return a nesting with other tensors in the place of its own."""
-    left = iter(tensors)
-
-    def fill(part: Any) -> Any:
-        if isinstance(part, Tensor) or part is TensorPlace:
-            return next(left)
-        if isinstance(part, Mapping):
-            return {key: fill(value) for key, value in part.items()}
-        if isinstance(part, tuple) and hasattr(part, "_fields"):
-            return type(part)(*map(fill, part))
-        if isinstance(part, (list, tuple)):
-            return type(part)(map(fill, part))
-        if dataclasses.is_dataclass(part) and not isinstance(part, type):
-            held = copy.copy(part)
-            for field in dataclasses.fields(part):
-                object.__setattr__(held, field.name, fill(getattr(part, field.name)))
-            return held
-        return part
-
-    return fill(nest)
-
-
-def _parts_of(nest: Any) -> list[Any]:
-    if isinstance(nest, Mapping):
-        return [*nest.values()]
-    if isinstance(nest, (list, tuple)):
-        return [*nest]
-    if dataclasses.is_dataclass(nest) and not isinstance(nest, type):
-        return [getattr(nest, field.name) for field in dataclasses.fields(nest)]
-    return []
+    others = iter(tensors)
+    return mapped(nest, lambda _: next(others))
 
 
 def scalar(name: str, value: Any) -> Tensor:
-    """Return what a function for an objective has returned, if it is a number."""
+    """Return an objective, and refuse anything but a scalar tensor."""
     if isinstance(value, Tensor) and value.ndim == 0:
         return value
     returned = f"a tensor of shape {tuple(value.shape)}" if isinstance(value, Tensor) else repr(value)

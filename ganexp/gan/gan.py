@@ -3,7 +3,6 @@
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import torch
@@ -28,41 +27,37 @@ log = logging.getLogger(__name__)
 
 
 class GAN(Game):
-    """Two networks, a loss, two optimisers and a latent prior: a game whose objectives are formed from these.
+    """A game whose objectives are formed from two networks, a loss, a latent prior, a penalty and terms.
 
-    Where a batch is expected, a plain tensor counts as one without conditions.
+    Where a batch is expected, a plain tensor is one without conditions.
 
     Args:
-        generator: Maps latents `(B, latent_dim)` to a batch shaped like the real one, never a view of its parameters,
-            which G's own step would change. With sources from the data, it maps these instead.
+        generator: Maps latents `(B, latent_dim)` to a batch shaped like the real one, never a view of its parameters, which G's
+            own step would change. With sources from the data, it maps these instead.
         discriminator: Maps a batch to scores `(B,)`, one per sample; to a map of scores, `(B, 1, …)`, one for each of several
-            places of a sample; or to `(B, 1 + k)` with k further numbers behind each score, if the loss reads them. Where its
+            places of a sample; or to `(B, 1 + k)` with k further numbers after each score, if the loss reads them. Where its
             attribute `reads_source` is true, it is called `D(samples, sources)`.
         loss: The two objectives, as functions of scores.
         optimizer_g, optimizer_d: Optimisers over the parameters of one network each.
         prior: Where latents come from, or sources: `ganexp.prior.Prior`, `ganexp.sources.Sources`.
-        batch_size: How many latents one batch has, over all processes.
-        g_batch: How many latents a batch has that only G learns from; by default `batch_size`.
-        pack: How many samples D scores together (PacGAN). Batches that a strategy sees, real and generated, then hold
+        batch_size: Number of latents in a batch of all processes.
+        g_batch: Number of latents in a batch that only G learns from; by default `batch_size`.
+        pack: Number of samples that D scores together (PacGAN). Batches that a strategy sees, real and generated, then hold
             batch_size/pack packs, and D, losses and penalties treat each pack as one sample, with one score.
         penalty: A further term of D's loss or of G's, or a constraint on D's weights.
         augment: A random transformation of everything that D scores.
-        redundant_gradients: Compute in every backward pass the gradients of *all* parameters that it can reach, as
-            textbook loops do, and throw the other network's away. Changes the cost, never the result.
+        redundant_gradients: Compute in every backward pass the gradients of both networks, as textbook loops do, and discard
+            those of the other network. Changes the cost, never the result.
         autocast: Run the networks' matrix products and convolutions in this narrower type (mixed precision). Parameters,
             samples, scores, losses, penalties and optimisers keep the networks' own; a penalty that compares with the loss's
             scores takes its further ones from the same narrower passes.
         clip_gradients: Shorten the gradient of each network, summed over processes, to this norm where it is longer.
-        accumulate: Pass each batch through a network in this many parts, each recomputed in the backward pass, so that
-            memory is that of one part. Penalties see the whole batch, and pass it through D likewise, unless D draws random
-            numbers.
+        accumulate: Pass each batch through a network in this many parts, each recomputed in the backward pass, so that memory
+            is that of one part. Penalties see the whole batch, and pass it through D likewise, unless D draws random numbers.
         processes: The processes that train this GAN together; by default this one alone.
         terms: Further terms of G's objective, by name.
         balance: How much G's loss counts beside them.
         term_gradients: Measure the gradients of G's loss and terms at its output, where gradient norms are read.
-
-    Raises:
-        ValueError: The optimisers and the networks do not belong together: see `ganexp.optimizers.ownership`.
     """
 
     def __init__(
@@ -122,7 +117,7 @@ class GAN(Game):
         return self.prior.seed
 
     def accept(self, strategy: Any) -> None:
-        """Accept any strategy: a GAN offers all that one may need; what does not fit is refused at the first batch."""
+        """Accept any strategy, since a GAN offers all that one may need; the first batch shows what does not fit."""
 
     def follow(self, reals: Iterator[Batch]) -> Iterator[Batch]:
         return map(self.packed, self.prior.follow(reals))
@@ -150,10 +145,7 @@ class GAN(Game):
             return self.packed(self._passes.generate(self.generator, Batch.of(z)))
 
     def packed(self, batch: Batch) -> Batch:
-        """Return a batch as D scores it, in packs of samples; every batch that a strategy draws has gone through here.
-
-        Where D reads sources, they become the first of the batch's conditions.
-        """
+        """Return a batch as D scores it: in packs, and with sources as the first of its conditions if D reads them."""
         if self._reads_source:
             if batch.source is None:
                 raise ValueError("the discriminator reads sources, and these samples have none: give batches with a source")
@@ -161,20 +153,15 @@ class GAN(Game):
         return batch if self.pack == 1 else packed(batch, self.pack)
 
     def score_real(self, x: Batch) -> Tensor:
-        """Score real samples, as `score` does."""
         return self.score(x, self.discriminator)
 
     def score_fake(self, fake: Batch) -> Tensor:
-        """Score generated samples, as `score` does."""
         return self.score(fake, self.discriminator)
 
     def score(self, batch: Batch, discriminator: Callable[..., Tensor]) -> Tensor:
         """Augment a batch and score it by D, or any other discriminator.
 
         Return `(B,)`, `(B, 1, S)` where D scores S places of a sample, or `(B, 1 + k)` with what else the loss reads.
-
-        Raises:
-            ValueError: There are no such scores, or what else the loss reads is missing.
         """
         return self.processes.gather(self._passes.score(discriminator, self.augment(Batch.of(batch))))
 
@@ -192,21 +179,20 @@ class GAN(Game):
     ) -> Tensor | None:
         """Form the penalty on D, or on any other discriminator, as a function of samples before augmentation.
 
-        The scores are those that the loss was formed on; a penalty that looks at scores computes them if they are left out.
+        The scores are those of the loss; a penalty that reads scores computes them if they are left out.
         """
         view = None
         if real_scores is not None and fake_scores is not None:
             own = self.processes.own
-            generated, scored = self._generated, partial(self._scored, discriminator)
-            view = Seen(own(scores_of(real_scores)), own(scores_of(fake_scores)), generated, scored)
+
+            def scored(batch: Batch) -> Tensor:
+                return scores_of(self._passes.score(discriminator, self.augment(batch)))
+
+            view = Seen(own(scores_of(real_scores)), own(scores_of(fake_scores)), self._generated, scored)
         return self.penalty.term(self.augment.before(self._passes.in_parts(discriminator)), x, fake, view)
 
-    def shown_to_d(self, fake: Batch) -> Batch:
-        """Return the fakes that D's objective is formed on: those at hand, or what a wrapper shows in their place."""
-        return fake
-
     def shown_as_real(self, x: Batch, fake: Batch) -> Batch:
-        """Return the samples that D's objective takes for real: those at hand, or what the augmentation puts among them."""
+        """Return the samples that count as real in D's objective: the given ones, unless the augmentation replaces some."""
         return self.augment.shown_as_real(Batch.of(x), Batch.of(fake))
 
     def d_loss(self, x: Batch, fake: Batch) -> Objective:
@@ -217,7 +203,7 @@ class GAN(Game):
             return self._d_objective(x, fake.detach(), self.score_real(x), self.score_fake(fake))
 
     def g_loss(self, x: Batch | None, fake: Batch) -> Objective:
-        """Form G's objective; `x` is looked at only if the loss compares with real scores, and may otherwise be None."""
+        """Form G's objective; `x` may be None unless the loss compares with real scores."""
         with self.phase("g"):
             real_scores = None
             if self.loss.g_needs_real:
@@ -232,7 +218,7 @@ class GAN(Game):
     ) -> Objective:
         """Form G's objective, with penalty and terms, from the scores that D, or any other discriminator, gives its fakes.
 
-        Terms look at the features of `by`, by default those of D as it is, in which targets are constants.
+        Terms compare features of `by`; by default features of D, with those of the targets as constants.
         """
         fake = Batch.of(fake)
         penalty = self.penalty.g_term(self.generator, fake, self._generated)
@@ -257,7 +243,7 @@ class GAN(Game):
         return Objective(loss, real_scores, fake_scores, penalty, sum(terms[1:], terms[0]) if terms else None, logged)
 
     def update_g_by_terms(self, fake: Batch) -> None:
-        """Descend G's terms that do not look at D by one step of G, as if there were no D."""
+        """Update G by those of its terms that do not read D."""
         with self.phase("g"):
             values = self._values(fake, len(fake) * self.processes.count, None, without_d=True)
             weighed = [times(self.terms[name].weight, value) for name, value in values.items()]
@@ -267,7 +253,7 @@ class GAN(Game):
             self._advance_g()
 
     def losses(self, x: Batch, fake: Batch) -> tuple[Objective, Objective]:
-        """Form both objectives from one scoring of each batch; where D is shown other samples, G's are scored separately."""
+        """Form both objectives from one scoring of each batch; where D's objective has other samples, G's are scored again."""
         x = Batch.of(x)
         with self.phase("d"):
             shown = self.shown_to_d(fake)
@@ -284,9 +270,9 @@ class GAN(Game):
             return d, self.g_objective(real_scores, fake_scores, fake)
 
     def losses_of_both(self, x: Batch, fake: Batch) -> tuple[Objective, Objective]:
-        """Form both objectives as functions of both networks, for `field`: what `losses` takes as constants keeps its graph.
+        """Form both objectives as functions of both networks, for `field`.
 
-        Those constants are the fakes that a penalty looks at, and the real scores that G's loss compares with.
+        Unlike in `losses`, the fakes of a penalty and the real scores of G's loss keep their graph.
         """
         x = Batch.of(x)
         with self.phase("d"):
@@ -299,16 +285,10 @@ class GAN(Game):
             return d, self.g_objective(real_scores, fake_scores, fake, self.discriminator)
 
     def reals_for_g(self, reals: Iterator[Batch]) -> Batch | None:
-        """Draw a real batch for a separate generator update, or return None where the loss has no use for one."""
+        """Draw a real batch for a separate generator update, or return None if the loss does not compare with one."""
         return next(reals) if self.loss.g_needs_real else None
 
     def field(self, d: Objective, g: Objective) -> Field:
-        """Take gradients with their graph, as any game does.
-
-        Raises:
-            ValueError: Batches go through networks in parts, which are not kept for a second backward pass, or a layer has no
-                second derivative.
-        """
         if self._passes.parts.count > 1:
             raise ValueError("this strategy differentiates gradients, which accumulate cannot: choose accumulate=1")
         if self.balance.rescales:
@@ -336,12 +316,12 @@ class GAN(Game):
         return gradients
 
     def finish_iteration(self) -> None:
-        """Let the loss move its own state, once, by the scores of the last D update and the last G update."""
+        """Update the loss's own state from the scores of the last updates of D and of G."""
         if self.meter.last_real is not None and self.meter.last_fake is not None:
             self.loss.observe(self.meter.last_real, self.meter.last_fake)
 
     def measurements(self) -> dict[str, Tensor]:
-        """Return what G measures of itself, the augmentation, and the loss, from the scores of the last updates of D and G."""
+        """Return what G, the augmentation and the loss measure, the last from the scores of the last updates of D and of G."""
         of_g: dict[str, Tensor] = getattr(self.generator, "measurements", dict)()
         if self.meter.last_real is None or self.meter.last_fake is None:
             return of_g
@@ -386,7 +366,7 @@ class GAN(Game):
         self._advance_g()
 
     def _advance_g(self) -> None:
-        """Let G move a state of its own, such as a codebook, once for each update, by what its last pass has seen."""
+        """Let G update a state of its own, such as a codebook, from its last pass."""
         if self._advances:
             generator: Any = self.generator
             generator.advance(self.processes)
@@ -394,12 +374,9 @@ class GAN(Game):
     def _generated(self, z: Batch) -> Batch:
         return self.packed(self._passes.generate(self.generator, z))
 
-    def _scored(self, discriminator: Callable[..., Tensor], batch: Batch) -> Tensor:
-        return scores_of(self._passes.score(discriminator, self.augment(batch)))
-
     def _warn_of_sigmoid(self, scores: Tensor) -> None:
         """Warn once of a D that ends in a sigmoid under a loss on logits, by the graph of its scores."""
-        if "scores" in self._checked or scores.is_meta:  # a configuration that is tried is not trained yet
+        if "scores" in self._checked or scores.is_meta:  # a dry run
             return
         self._checked.add("scores")
         if "logit" in self.loss.accepts and not self.loss.fits_sigmoid and ends_in_sigmoid(scores):

@@ -16,17 +16,17 @@ ForwardPass = Callable[[nn.Module, Batch], Any]
 """One forward pass of a network."""
 
 TRIED = 4
-"""Samples that a network is tried on."""
+"""The number of samples that a network is tested on."""
 
 
 class MicroBatches:
     """Gradient accumulation that is exact for every loss: only networks see parts, losses see all scores.
 
-    What a pass keeps for the backward pass is dropped, and recomputed part by part when it is needed (Chen et al. 2016,
+    Activations of a pass are dropped, and recomputed part by part in the backward pass (Chen et al. 2016,
     one segment per part). The price is one more forward pass wherever there is a backward pass.
 
     Args:
-        count: How many parts a batch is split into, at most; where that does not divide it, the last part is smaller.
+        count: The maximum number of parts of a batch; if it does not divide the batch size, the last part is smaller.
     """
 
     def __init__(self, count: int) -> None:
@@ -34,21 +34,16 @@ class MicroBatches:
         self._draws: WeakKeyDictionary[nn.Module, bool] = WeakKeyDictionary()
 
     def __call__(self, run: ForwardPass, network: nn.Module, batch: Batch) -> Any:
-        """Run a network on a batch, part by part.
-
-        Raises:
-            ValueError: The network's gradients would not be those of the whole batch: see `refuse_inexact`. This is tried on
-                the first batch, and waits for the device.
-        """
+        """Run a network on a batch, part by part; the first batch is tested by `refuse_inexact`, which waits for the device."""
         parts = batch.split(-(-len(batch) // self.count))
         if not torch.is_grad_enabled():
             return _joined([run(network, part) for part in parts])
         if network not in self._draws:
             self._draws[network] = not batch.values.is_meta and refuse_inexact(network, batch)
-        again = _unmoved(run, network)
+        repeated = _unmoved(run, network)
         draws = self._draws[network]
         outputs = [
-            checkpoint(again, part.values, *part.conditions, use_reentrant=False, preserve_rng_state=draws) for part in parts
+            checkpoint(repeated, part.values, *part.conditions, use_reentrant=False, preserve_rng_state=draws) for part in parts
         ]
         return _joined(outputs)
 
@@ -69,21 +64,16 @@ def _unmoved(run: ForwardPass, network: nn.Module) -> Callable[..., Any]:
     parameters = [*network.parameters()]
     versions = [parameter._version for parameter in parameters]
 
-    def again(values: Tensor, *conditions: Tensor) -> Any:
+    def repeated(values: Tensor, *conditions: Tensor) -> Any:
         if versions != [parameter._version for parameter in parameters]:
             raise RuntimeError("a network was moved between a pass and its backward pass, which accumulate cannot repeat")
         return run(network, Batch(values, conditions))
 
-    return again
+    return repeated
 
 
 def refuse_inexact(network: nn.Module, batch: Batch) -> bool:
-    """Refuse a network that treats parts of a batch unlike the whole, and return whether it draws random numbers.
-
-    Raises:
-        ValueError: It couples the samples of a batch, as batch norm does, changes its own state, as spectral norm does, or
-            draws random numbers that cannot be drawn again in the backward pass.
-    """
+    """Refuse a network whose gradients of parts are not those of the whole, and return whether it draws random numbers."""
     coupling = examine(network, batch.split(TRIED)[0])
     if coupling.changed:
         raise ValueError(f"changes its {coupling.changed} in every pass, as batch norm and spectral norm do")
@@ -95,13 +85,13 @@ def refuse_inexact(network: nn.Module, batch: Batch) -> bool:
 
 
 class InParts:
-    """A discriminator that scores a batch in parts, and can be differentiated twice, as penalties on gradients do, but no more.
+    """A discriminator that scores a batch in parts, and can be differentiated twice at most, as penalties on gradients do.
 
-    Neither a pass nor its gradient keeps activations: both are computed again, part by part, where they are differentiated.
+    Neither a pass nor its gradient keeps activations: both are computed again, part by part, to be differentiated.
 
     Args:
         discriminator: A module that treats each sample by itself.
-        count: How many parts.
+        count: Number of parts.
     """
 
     def __init__(self, discriminator: nn.Module, count: int) -> None:
@@ -114,7 +104,7 @@ class InParts:
         return scores
 
     def read(self, what: Callable[[nn.Module], Any]) -> Any:
-        """Return what a function finds in the discriminator itself."""
+        """Apply a function to the discriminator itself."""
         return what(self.discriminator)
 
     def parts(self, values: Tensor, conditions: tuple[Tensor, ...]) -> list[Batch]:

@@ -13,11 +13,7 @@ def packed_shape(shape: tuple[int, ...], pack: int) -> tuple[int, ...]:
 
 
 def packed(batch: Batch, pack: int) -> Batch:
-    """Return a batch of B samples as one of B/pack packs of neighbours, `(B/pack, pack·C, …)`; if `pack` is 1, as it is.
-
-    Raises:
-        ValueError: The packs would not be full, or samples have conditions of their own.
-    """
+    """Return a batch of B samples as one of B/pack packs of neighbours, `(B/pack, pack·C, …)`; if `pack` is 1, unchanged."""
     if pack == 1:
         return batch
     batch = Batch.of(batch)

@@ -1,4 +1,4 @@
-"""How a batch goes through a network: forward passes, in the precision that is asked for."""
+"""Forward passes of networks: their precision, their parts, and the shapes of scores."""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,20 +10,8 @@ from ganexp.batch import Batch, Discriminator, flat, read
 from ganexp.gan.micro_batches import InParts, MicroBatches
 
 KEEPS_RANGE = (
-    *(
-        "View",
-        "UnsafeView",
-        "ReshapeAlias",
-        "Squeeze",
-        "Unsqueeze",
-        "Select",
-        "Slice",
-        "AsStrided",
-        "T",
-        "Transpose",
-        "Permute",
-    ),
-    *("Alias", "Clone", "ToCopy", "Mean", "Cat", "Stack"),
+    *("View", "UnsafeView", "ReshapeAlias", "Squeeze", "Unsqueeze", "Select", "Slice", "AsStrided"),
+    *("T", "Transpose", "Permute", "Alias", "Clone", "ToCopy", "Mean", "Cat", "Stack"),
 )
 """Operations of autograd whose results lie within the range of their first input, as those do that end a discriminator."""
 
@@ -37,8 +25,8 @@ class Passes:
 
     Args:
         autocast: Run matrix products and convolutions in this narrower type; the output has the batch's own.
-        accumulate: In how many parts a batch goes through a network; a function that is not a module gets it whole.
-        further: What a discriminator has to return behind each score; empty for scores alone.
+        accumulate: The number of parts in which a batch passes a network; a function that is not a module gets it whole.
+        further: What a discriminator has to return after each score; empty for scores alone.
     """
 
     def __init__(self, autocast: torch.dtype | None = None, accumulate: int = 1, *, further: str = "") -> None:
@@ -48,17 +36,16 @@ class Passes:
 
     def generate(self, generator: Callable[..., Tensor], z: Batch) -> Batch:
         """Generate a batch from latents, under their conditions, with the terms that the generator itself computes."""
-        has_terms = hasattr(type(generator), "with_terms")  # a module is slow to say what it lacks
-        outputs: Any = self._run(self._pass_with_terms if has_terms else self._pass, generator, z)
+        outputs: Any
+        if hasattr(type(generator), "with_terms"):  # of the class, since a missing attribute of a module takes time
+            outputs = self._run(lambda network, batch: self._pass(network.with_terms, batch), generator, z)
+        else:
+            outputs = self._run(self._pass, generator, z)
         values, *own = outputs if isinstance(outputs, tuple) else (outputs,)
         return Batch(values, z.conditions, z.values.detach(), z.target, tuple(own))
 
     def score(self, discriminator: Callable[..., Tensor], batch: Batch) -> Tensor:
-        """Score a batch: `(B,)`, `(B, 1, S)` for S places of each sample, or `(B, 1 + k)` with k further numbers per sample.
-
-        Raises:
-            NoScores: There is neither one score per sample nor a map of them, or the further numbers are missing.
-        """
+        """Score a batch: `(B,)`, `(B, 1, S)` for S places of each sample, or `(B, 1 + k)` with k further numbers per sample."""
         scores: Tensor = self._run(self._pass, discriminator, batch)
         if self.further:
             if scores.dim() != 2 or len(scores) != len(batch) or scores.shape[1] < 2:
@@ -77,7 +64,7 @@ class Passes:
         return flat(scores)
 
     def features(self, discriminator: Discriminator, batch: Batch) -> list[Tensor]:
-        """Return what the layers of a discriminator make of samples, under their conditions: its attribute `features`."""
+        """Return the outputs of a discriminator's layers, by its method `features`."""
 
         def features(network: Any) -> list[Tensor]:
             return list(network.features(batch.values, *batch.conditions))
@@ -88,7 +75,7 @@ class Passes:
             return [layer.to(batch.values.dtype) for layer in read(discriminator, features)]
 
     def in_parts(self, discriminator: Discriminator) -> Discriminator:
-        """Return a discriminator that takes batches in parts, if that is asked for, and can be differentiated twice."""
+        """Return a discriminator that scores a batch in parts, if there are several, and can be differentiated twice."""
         if self.parts.count > 1 and isinstance(discriminator, nn.Module) and not self.parts.draws(discriminator):
             return InParts(discriminator, self.parts.count)
         return discriminator
@@ -97,9 +84,6 @@ class Passes:
         if self.parts.count > 1 and isinstance(network, nn.Module):
             return self.parts(run, network, batch)
         return run(network, batch)
-
-    def _pass_with_terms(self, generator: Any, batch: Batch) -> Any:
-        return self._pass(generator.with_terms, batch)
 
     def _pass(self, network: Callable[..., Any], batch: Batch) -> Any:
         if self.autocast is None:

@@ -1,4 +1,4 @@
-"""Modules, optimisers and processes of somebody else's trainer, as the players of a game have them."""
+"""Modules, optimisers and processes of a user's own trainer, as the players of a game."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -18,7 +18,7 @@ class JoinedOptimizers:
 
     @property
     def param_groups(self) -> list[dict[str, Any]]:
-        """The groups of all."""
+        """The parameter groups of all."""
         return [group for optimizer in self.each for group in optimizer.param_groups]
 
     def step(self) -> None:
@@ -28,7 +28,7 @@ class JoinedOptimizers:
 
 
 def joined(name: str, optimizers: Optimizer | Iterable[Optimizer]) -> Any:
-    """Return one optimiser as it is, and several as one."""
+    """Return one optimiser unchanged, and several as one."""
     each = list(optimizers) if isinstance(optimizers, Iterable) else [optimizers]
     if any(isinstance(optimizer, torch.amp.GradScaler) for optimizer in each):
         raise ValueError(
@@ -44,13 +44,10 @@ def joined(name: str, optimizers: Optimizer | Iterable[Optimizer]) -> Any:
 
 
 def unwrapped(name: str, modules: nn.Module | Iterable[nn.Module]) -> nn.Module:
-    """Return a player's only module, or its modules as one, without what wraps them for data parallelism.
+    """Return a player's only module, or its modules as one, without wrappers for data parallelism.
 
-    `DistributedDataParallel` averages gradients in `backward()` alone, which updates here do not call. It is told not to wait
+    `DistributedDataParallel` averages gradients in `backward()` alone, which updates here do not call. It is set not to wait
     for it, so that its own forward pass can still be used.
-
-    Raises:
-        ValueError: There is none, or it is sharded over processes.
     """
     each = [modules] if isinstance(modules, nn.Module) else list(modules)
     if not each or not all(isinstance(module, nn.Module) for module in each):
@@ -76,7 +73,7 @@ def compiled(player: nn.Module) -> str:
 
 
 def averaged_processes() -> Processes:
-    """Return the processes that somebody has started, whose gradients are averaged; this one alone if there are none."""
+    """Return the processes of `torch.distributed`, whose gradients are averaged; this one alone if there are none."""
     if not torch.distributed.is_available() or not torch.distributed.is_initialized():
         return Processes()
     from ganexp.distributed.averaging import AveragedProcesses

@@ -1,7 +1,6 @@
 """Approximations of R1 and R2 by differences of scores, without second derivatives."""
 
 from collections.abc import Callable
-from functools import partial
 from typing import Annotated, Any, ClassVar
 
 import torch
@@ -10,7 +9,7 @@ from torch import Tensor
 
 from ganexp.batch import Batch, Discriminator
 from ganexp.facts import Facts, Misfit
-from ganexp.penalties.base import Demand, Seen, scored
+from ganexp.penalties.base import Demand, Seen, evenly_spread
 from ganexp.penalties.lazy import Lazy
 from ganexp.ranges import checked
 from ganexp.streams import stream
@@ -61,12 +60,8 @@ class ApproximateR1(Lazy):
         self.rng = stream(seed, self.purpose, device)
 
     def at(self, real: Any, fake: Any) -> tuple[Any, ...]:
-        """Return those of the two, samples or scores, that the penalty uses."""
+        """Return the samples, or the scores, that the penalty is taken at."""
         return (real,)
-
-    def __call__(self, discriminator: Discriminator, x: Batch, fake: Batch) -> Tensor:
-        score = partial(scored, discriminator)
-        return torch.stack([self.rise(score, batch, score(batch)) for batch in self.at(x, fake)]).sum()
 
     def compared(self, discriminator: Discriminator, x: Batch, fake: Batch, seen: Seen) -> Tensor:
         pairs = zip(self.at(x, fake), self.at(seen.real_scores, seen.fake_scores), strict=True)
@@ -77,7 +72,7 @@ class ApproximateR1(Lazy):
         count = max(1, round(self.share * len(batch)))
         values, conditions = batch.values + self.noise * self.drawn(batch.values), [*batch.conditions]
         if count < len(batch):
-            spread = torch.arange(count, device=scores.device) * len(batch) // count
+            spread = evenly_spread(count, len(batch), scores.device)
             scores, values, *conditions = (tensor.index_select(0, spread) for tensor in (scores, values, *conditions))
         difference = scores - score(Batch(values, tuple(conditions)))
         return difference.view(count, -1).mean(1).square().mean()

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar, Literal
 
 import torch
@@ -88,10 +89,16 @@ class Penalty(Drawing, Part):
 
         A penalty on D's weights returns a scalar. `fake` carries a graph only where D's objective is a function of G as well.
         """
-        return None
+        if type(self).compared is Penalty.compared:
+            return None
+        score = partial(scored, discriminator)
+        return self.compared(discriminator, x, fake, Seen(score(x), score(fake), _no_samples, score))
 
     def compared(self, discriminator: Discriminator, x: Batch, fake: Batch, seen: Seen) -> Tensor | None:
-        """Return the same, for penalties that also read the scores of D's loss, or generate further fakes."""
+        """Return the same, for penalties that also read the scores of D's loss, or generate further fakes.
+
+        Without a loss, `__call__` computes the scores.
+        """
         return self(discriminator, x, fake)
 
     def term(self, discriminator: Discriminator, x: Batch, fake: Batch, seen: Seen | None = None) -> Tensor | None:
@@ -126,7 +133,7 @@ class Penalty(Drawing, Part):
 
 
 class NoPenalty(Penalty):
-    """D's loss as it is."""
+    """No penalty."""
 
     def term(self, discriminator: Discriminator, x: Batch, fake: Batch, seen: Seen | None = None) -> None:
         return None
@@ -135,3 +142,12 @@ class NoPenalty(Penalty):
 def scored(discriminator: Discriminator, batch: Batch) -> Tensor:
     """Return the scores of a batch, `(B,)`, or `(B, S)` where D scores S places of each sample."""
     return scores_of(flat(discriminator(batch.values, *batch.conditions)))
+
+
+def evenly_spread(count: int, n: int, device: torch.device) -> Tensor:
+    """Return `count` indices below n, evenly spread, so that several processes use the same samples as one process."""
+    return torch.arange(count, device=device) * n // count
+
+
+def _no_samples(z: Batch) -> Batch:
+    raise ValueError("this penalty generates fakes: take its term from GAN.penalty_term, with the scores of D's loss")

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from ganexp.batch import Batch, Discriminator
 from ganexp.facts import Facts, Misfit
-from ganexp.penalties.base import Penalty, Seen, scored
+from ganexp.penalties.base import Penalty, Seen
 from ganexp.ranges import checked
 
 
@@ -31,13 +31,7 @@ class Centring(Penalty):
         if run.scores not in ("logit", ""):
             raise Misfit(f"holds scores near 0, and this discriminator returns {run.scores} scores", penalty=[])
 
-    def __call__(self, discriminator: Discriminator, x: Batch, fake: Batch) -> Tensor:
-        return self._of(scored(discriminator, x), scored(discriminator, fake))
-
     def compared(self, discriminator: Discriminator, x: Batch, fake: Batch, seen: Seen) -> Tensor:
-        return self._of(seen.real_scores, seen.fake_scores)
-
-    def _of(self, real: Tensor, fake: Tensor) -> Tensor:
         """Return m², a scalar, of all processes' scores."""
-        own = 0.5 * (real.mean() + fake.mean())
+        own = 0.5 * (seen.real_scores.mean() + seen.fake_scores.mean())
         return (self.processes.total(own) / self.processes.count).square()

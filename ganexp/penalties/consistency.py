@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from typing import Annotated, ClassVar
 
 import torch
@@ -14,11 +13,10 @@ from ganexp.augmentations.pixels import shifted
 from ganexp.batch import Batch, Discriminator
 from ganexp.distributed.processes import Processes
 from ganexp.facts import Facts, Misfit
-from ganexp.penalties.base import Penalty, Seen, scored
+from ganexp.penalties.base import Penalty, Seen
 from ganexp.ranges import checked
 from ganexp.streams import stream
 
-Score = Callable[[Batch], Tensor]
 Shift = Annotated[float, Ge(0), Le(0.5)]
 
 
@@ -77,14 +75,10 @@ class Consistency(Penalty):
         super().share_among(processes)
         self.moved.processes = processes
 
-    def __call__(self, discriminator: Discriminator, x: Batch, fake: Batch) -> Tensor:
-        score = partial(scored, discriminator)
-        return self.difference(score, x, score(x))
-
     def compared(self, discriminator: Discriminator, x: Batch, fake: Batch, seen: Seen) -> Tensor:
         return self.difference(seen.score, x, seen.real_scores)
 
-    def difference(self, score: Score, batch: Batch, scores: Tensor) -> Tensor:
+    def difference(self, score: Callable[[Batch], Tensor], batch: Batch, scores: Tensor) -> Tensor:
         """Return the squared difference between each sample's score and its score after T, `(B,)`."""
         return (scores - score(replace(batch, values=self.moved.transform(batch.values)))).square()
 
@@ -114,16 +108,10 @@ class BalancedConsistency(Consistency):
         self.real_weight = real_weight
         self.fake_weight = fake_weight
 
-    def __call__(self, discriminator: Discriminator, x: Batch, fake: Batch) -> Tensor:
-        score = partial(scored, discriminator)
-        return self._both(score, x, fake, score(x), score(fake))
-
     def compared(self, discriminator: Discriminator, x: Batch, fake: Batch, seen: Seen) -> Tensor:
-        return self._both(seen.score, x, fake, seen.real_scores, seen.fake_scores)
-
-    def _both(self, score: Score, x: Batch, fake: Batch, real_scores: Tensor, fake_scores: Tensor) -> Tensor:
         """Return the sum of both weighted means, a scalar."""
-        at_real, at_fake = self.difference(score, x, real_scores), self.difference(score, fake, fake_scores)
+        at_real = self.difference(seen.score, x, seen.real_scores)
+        at_fake = self.difference(seen.score, fake, seen.fake_scores)
         return self.real_weight * at_real.mean() + self.fake_weight * at_fake.mean()
 
 

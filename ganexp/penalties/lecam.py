@@ -9,7 +9,7 @@ from torch.nn.functional import relu
 
 from ganexp.batch import Batch, Discriminator
 from ganexp.facts import Facts, Misfit
-from ganexp.penalties.base import Penalty, Seen, scored
+from ganexp.penalties.base import Penalty, Seen
 from ganexp.ranges import checked
 
 
@@ -47,11 +47,12 @@ class LeCam(Penalty):
         self._share = torch.zeros((), dtype=torch.float64, device=device)
         """The total weight of the updates in the sums: 1 − decayᵗ after t updates."""
 
-    def __call__(self, discriminator: Discriminator, x: Batch, fake: Batch) -> Tensor:
-        return self._of(scored(discriminator, x), scored(discriminator, fake))
-
     def compared(self, discriminator: Discriminator, x: Batch, fake: Batch, seen: Seen) -> Tensor:
-        return self._of(seen.real_scores, seen.fake_scores)
+        """Return the unweighted term, a scalar, for this process's share of the scores."""
+        real, fakes = seen.real_scores, seen.fake_scores
+        sums, share = self._moved(*(self.processes.gather(scores.detach()) for scores in (real, fakes)))
+        of_real, of_fake = (sums / share).to(real.dtype)
+        return relu(real - of_fake).square().mean() + relu(of_real - fakes).square().mean()
 
     @torch.no_grad()
     def advance(self, real_scores: Tensor, fake_scores: Tensor) -> None:
@@ -65,12 +66,6 @@ class LeCam(Penalty):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self._sums.copy_(state["sums"])
         self._share.copy_(state["share"])
-
-    def _of(self, real: Tensor, fake: Tensor) -> Tensor:
-        """Return the unweighted term, a scalar, for this process's share of the scores."""
-        sums, share = self._moved(*(self.processes.gather(scores.detach()) for scores in (real, fake)))
-        of_real, of_fake = (sums / share).to(real.dtype)
-        return relu(real - of_fake).square().mean() + relu(of_real - fake).square().mean()
 
     def _moved(self, real: Tensor, fake: Tensor) -> tuple[Tensor, Tensor]:
         """Return the sums and their total weight after one more update."""

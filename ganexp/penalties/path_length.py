@@ -1,7 +1,6 @@
 """Path length regularisation: steps of equal length in style space should change images by equal lengths."""
 
 import math
-from collections import Counter
 from collections.abc import Callable, Hashable
 from typing import Annotated, Any, ClassVar, Protocol, cast
 
@@ -11,7 +10,8 @@ from torch import Tensor, nn
 
 from ganexp.batch import Batch
 from ganexp.facts import Facts, Misfit
-from ganexp.penalties.base import Penalty
+from ganexp.penalties.base import evenly_spread
+from ganexp.penalties.lazy import Lazy
 from ganexp.ranges import checked
 from ganexp.streams import stream
 
@@ -26,7 +26,7 @@ class Styled(Protocol):
         """Map styles to images."""
 
 
-class PathLength(Penalty):
+class PathLength(Lazy):
     """weight · mean (‖Jᵀy‖ − a)², added to G's loss (Karras et al. 2020, StyleGAN2, equation 4).
 
     J is the derivative of an image with respect to its styles, y is normal noise divided by the root of the number of pixels,
@@ -57,11 +57,9 @@ class PathLength(Penalty):
         share: Annotated[float, Ge(0)] = 0.5,
         decay: Annotated[float, Ge(0), Lt(1)] = 0.99,
     ) -> None:
-        self.weight = weight
-        self.every = every
+        super().__init__(weight=weight, every=every)
         self.share = share
         self.decay = decay
-        self.passed = Counter(updates=0)
         self._next: Tensor | None = None
 
     def check(self, run: Facts) -> None:
@@ -79,7 +77,7 @@ class PathLength(Penalty):
         if fake.source is None:
             raise ValueError("path lengths are those of G's own latents, and these fakes come without")
         count = max(1, min(round(self.share * len(fake.source)), len(fake.source)))
-        spread = torch.arange(count, device=fake.source.device) * len(fake.source) // count
+        spread = evenly_spread(count, len(fake.source), fake.source.device)
         selected = (tensor.index_select(0, spread) for tensor in (fake.source, *fake.conditions))
         lengths = self.lengths(cast(Styled, generator), *selected)
         self._next = torch.lerp(self.processes.gather(lengths.detach()).mean().to(self.mean), self.mean, self.decay)
@@ -94,6 +92,9 @@ class PathLength(Penalty):
         (moved,) = torch.autograd.grad(along, styles, create_graph=True)
         return moved.square().sum(2).mean(1).sqrt()
 
+    def advance(self, real_scores: Tensor, fake_scores: Tensor) -> None:
+        """Do nothing: updates of G are counted."""
+
     @torch.no_grad()
     def advance_g(self) -> None:
         if self._next is not None and self.passed["updates"] % self.every == 0:
@@ -104,13 +105,9 @@ class PathLength(Penalty):
         """Return the number of an iteration's updates before the first with the penalty; `g_steps + 1` if none has it."""
         return None if self.every == 1 else min(-self.passed["updates"] % self.every, g_steps + 1)
 
-    def counters(self) -> list[Counter[str]]:
-        return [self.passed]
-
     def state_dict(self) -> dict[str, Any]:
-        return super().state_dict() | {"mean": self.mean} | ({} if self.every == 1 else dict(self.passed))
+        return super().state_dict() | {"mean": self.mean}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         super().load_state_dict(state)
         self.mean.copy_(state["mean"])
-        self.passed["updates"] = 0 if self.every == 1 else state["updates"]

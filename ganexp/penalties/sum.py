@@ -14,12 +14,8 @@ from ganexp.penalties.base import Demand, NoPenalty, Penalty, Seen
 
 EXCLUSIVE: dict[frozenset[Demand], str] = {
     frozenset({"gradient norm 0", "gradient norm 1"}): "one pulls D's gradient norm to 0, the other to 1",
-    frozenset(
-        {"small weights", "gradient norm 1"}
-    ): "both are WGAN's constraint, and clipped weights keep D's gradient norm from 1",
-    frozenset(
-        {"small weights", "gradient norm up to 1"}
-    ): "both are WGAN's constraint, by clipped weights and by D's gradient norm",
+    frozenset({"small weights", "gradient norm 1"}): "both are WGAN's constraint, and clipped weights keep the norm from 1",
+    frozenset({"small weights", "gradient norm up to 1"}): "both are WGAN's constraint, by clipping and by gradient norms",
 }
 """Demands that exclude each other, and the reason.
 
@@ -29,11 +25,7 @@ replace clipping (Gulrajani et al. 2017; Petzka et al. 2018).
 
 
 class Sum(Penalty):
-    """The sum of several penalties' terms, each with its own weight and laziness, and all of their constraints in turn.
-
-    Args:
-        parts: Penalties by name, at least one.
-    """
+    """The sum of the terms of several penalties, by name, each with its own weight and laziness; their constraints in turn."""
 
     def __init__(self, *, parts: Mapping[str, Penalty]) -> None:
         if not parts:
@@ -44,12 +36,8 @@ class Sum(Penalty):
                     raise ValueError(f"{a} and {b} exclude each other ({reason}): leave one of them out")
         self.penalties = dict(parts)
         self.demands = frozenset().union(*(part.demands for part in parts.values()))
-        self.needs_logits = any(part.needs_logits for part in parts.values())
-        self.differentiates_gradients = any(part.differentiates_gradients for part in parts.values())
-        self.reads_scores = any(part.reads_scores for part in parts.values())
-        self.keeps_count = any(part.keeps_count for part in parts.values())
-        self.moves_weights = any(part.moves_weights for part in parts.values())
-        self.gathers = any(part.gathers for part in parts.values())
+        for flag in ("needs_logits", "differentiates_gradients", "reads_scores", "keeps_count", "moves_weights", "gathers"):
+            setattr(self, flag, any(getattr(part, flag) for part in parts.values()))
 
     def turn(self, d_steps: int, g_steps: int) -> Hashable:
         """Return the turns of all, or None if they have none."""
@@ -104,7 +92,7 @@ def _added(terms: Sequence[Tensor | None]) -> Tensor | None:
 
 
 def total(penalties: Mapping[str, Penalty]) -> Penalty:
-    """Return several penalties, by name, as one: `NoPenalty` for none, and a single penalty as it is."""
+    """Return several penalties, by name, as one: `NoPenalty` for none, and a single penalty unchanged."""
     if len(penalties) > 1:
         return Sum(parts=penalties)
     return next(iter(penalties.values()), NoPenalty())
