@@ -15,13 +15,13 @@ S = TypeVar("S", bound=Statistic)
 class Measure(Generic[S]):
     """Compares a generated set of samples with a real one by a statistic `S` of each.
 
-    A measure is one class, and one YAML in `conf/measure/` or in the folder of a `--config-dir`; `measure=[fid,kid]` calls it
-    by the name of the YAML. Keyword arguments of the class are its settings, as in `measure.kid.subsets=50`. A measure keeps
-    the settings that its figures depend on as public attributes: they appear in the description of each figure, and figures
-    with different settings are never compared, nor taken from the cache.
+    A measure is one class, and one YAML in `conf/measure/` or in the folder of a `--config-dir`; `measure=[fid,kid]` names
+    YAMLs. Keyword arguments of the class are its settings, as in `measure.kid.subsets=50`. Settings that figures depend on are
+    public attributes: they appear in the description of each figure, and figures with different settings are never compared,
+    nor taken from the cache.
 
-    `measure=auto` asks the measure of every such YAML, including those of a `--config-dir`, whether it `suits` the run, and
-    takes those that do in the order of their `rank`. So a measure of another package takes part with a YAML and `default_of`.
+    `measure=auto` takes the measures of these YAMLs that suit the run (`suits`), in the order of their `rank`. So a measure of
+    another package takes part with a YAML and `default_of`.
     """
 
     keys: ClassVar[Mapping[str, Scalar]]
@@ -37,19 +37,19 @@ class Measure(Generic[S]):
     """Its position among the measures that `measure=auto` chooses. Runs are ranked by the first measure."""
 
     looks_at_reals = True
-    """Whether the figures depend on the real set."""
+    """Whether figures depend on the real set."""
 
     looks_at_labels = False
-    """Whether the figures depend on the classes of samples."""
+    """Whether figures depend on the classes of samples."""
 
     only_in: ClassVar[Collection[str]] = ()
-    """The names of the `evaluation.features` of which it needs one; empty if it accepts any features."""
+    """The `evaluation.features` of which it needs one; empty for any features."""
 
     library: ClassVar[str] = ""
     """The external package that computes the figures; empty if there is none."""
 
     max_samples: int = 0
-    """The most samples of a set that it uses; 0 for a statistic without such a bound."""
+    """The maximum number of samples of a set that it uses; 0 for no bound."""
 
     @property
     def settings(self) -> str:
@@ -57,7 +57,7 @@ class Measure(Generic[S]):
         return ", ".join(f"{name} {value}" for name, value in vars(self).items() if not name.startswith("_"))
 
     def describe_settings(self, samples: int) -> str:
-        """Return its settings, in words, as they are where the smaller of the two sets has so many samples."""
+        """Return its settings, in words, for so many samples in the smaller set."""
         return self.settings
 
     def suits(self, run: Facts) -> bool:
@@ -65,11 +65,7 @@ class Measure(Generic[S]):
         return self.default_of == ("images" if len(run.shape) == 3 else "points")
 
     def check(self, run: Facts) -> None:
-        """Refuse data for which the measure is not defined, before they are read.
-
-        Raises:
-            Misfit: The measure has no value for these data, or looks at the classes of samples that have none.
-        """
+        """Refuse data for which the measure is not defined, before they are read."""
         if self.looks_at_labels and not run.conditional:
             raise Misfit("needs samples that are generated under class labels, and these have none", conditional=True)
 
@@ -78,16 +74,13 @@ class Measure(Generic[S]):
         return not self.keeps.of_samples
 
     def unsuited(self, features: Features, modes: Modes | None) -> str:
-        """Return why these features do not suit the measure, as in "it needs features with classes"; empty if they suit it.
-
-        With several features, a measure is left out of those that do not suit it.
-        """
+        """Return why these features do not suit the measure, as in "it needs features with classes"; empty if they do."""
         if self.keeps.of_logits and not features.classes:
             return f"it needs features with classes, and {features.name} have none"
         return ""
 
     def least(self, features: Features, of: str) -> int:
-        """Return how many `real` or `generated` samples it needs: with fewer, its figures have no value or no meaning."""
+        """Return the least number of `real` or `generated` samples for which its figures have a meaning."""
         return 2
 
     def refuse(self, features: Features, n: int, of: str) -> None:
@@ -105,7 +98,7 @@ class Measure(Generic[S]):
         return self.statistic(features, modes)
 
     def basis(self, features: Features, modes: Modes | None) -> str:
-        """Return, in words, what the figures are measured with: figures with different bases do not compare."""
+        """Return the features of the figures, in words: figures with different bases do not compare."""
         return f"features: {features.name} {features.checksum}".rstrip() if self.sees_features(modes) else ""
 
     def __call__(self, real: S, fake: S) -> dict[str, float]:

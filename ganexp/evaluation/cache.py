@@ -16,7 +16,7 @@ from ganexp.evaluation.statistics import DIRECTIONS, Statistics
 VERSION = 3
 """Version of the format of a file."""
 FILES = 64
-"""How many files stay in a folder."""
+"""The number of files that are kept in a folder."""
 
 
 def place(folder: Path, identity: Any, features: Features, n: int, statistics: Statistics) -> Path:

@@ -1,7 +1,7 @@
-"""A small classifier of a labelled data set; its last hidden layer is a space in which samples are compared.
+"""A small classifier of a labelled data set, whose last hidden layer gives the features in which samples are compared.
 
 Inception was trained on photographs, not digits, and its weights need a download; this one is trained on the data itself, in
-minutes on a CPU. Its figures compare with each other, but with no published ones.
+minutes on a CPU. Figures in its features compare with each other, but with no published ones.
 """
 
 import hashlib
@@ -30,20 +30,20 @@ BATCH = 128
 HELD_OUT = 5
 """One image in this many is held out of training, to measure the accuracy."""
 SHIFT = 2
-"""Pixels by which training images are shifted at most."""
+"""The largest shift of training images, in pixels."""
 IMAGES_SEEN, EPOCHS = 45_000, 25
-"""How many images training looks at, or up to four times as many if that takes at most `EPOCHS` epochs.
+"""The images of all epochs together; up to four times as many if that takes at most `EPOCHS` epochs.
 
-From a set that is larger than that, four times as many are chosen at random.
+Of a set that is larger than that, four times `IMAGES_SEEN` images are chosen at random.
 """
 SHUFFLES = 999
-"""How often the classes of held-out images are shuffled, to see what accuracy chance alone reaches."""
+"""The shuffles of the permutation test of the accuracy."""
 CHANCE = 1 / (1 + SHUFFLES)
-"""A classifier knows its classes if at most this share of shuffles, so none of them, makes it right as often."""
+"""The largest p-value at which a classifier knows its classes: no shuffle reaches its accuracy."""
 
 
 class KnowsNothing(UserError):
-    """A classifier cannot judge samples: it has too few classes or images, or knows no more than chance explains."""
+    """A classifier cannot judge samples: it has too few classes or images, or chance explains its accuracy."""
 
 
 @dataclass
@@ -53,9 +53,9 @@ class ClassifierRecord:
     Args:
         dataset: The name of the data set.
         shape: Shape of its images.
-        classes: How many it tells apart.
+        classes: The number of classes.
         accuracy: The share of held-out images that it classifies correctly.
-        by_chance: How probable at least that accuracy is for predictions that have nothing to do with the classes.
+        by_chance: The p-value of that accuracy, by the function `by_chance`.
     """
 
     dataset: str
@@ -68,7 +68,7 @@ class ClassifierRecord:
 class Classifier(nn.Module):
     """Three strided convolutions, each followed by batch norm and ReLU, and a layer of 64 features before the classes.
 
-    Images are scaled to squares as high as the images that it was trained on; another number of channels is refused.
+    Images are scaled to squares as high as its training images; another number of channels is refused.
     """
 
     size = 64
@@ -95,27 +95,22 @@ class Classifier(nn.Module):
 
     @property
     def checksum(self) -> str:
-        """The checksum of the weights."""
         return features_checksum(self.state_dict())
 
     @property
     def ignorance(self) -> str:
-        """Why it cannot judge samples, in words; empty if it can."""
+        """The reason why it cannot judge samples; empty if it can."""
         if self.record.by_chance <= CHANCE:
             return ""
         return f"is right about {self.record.accuracy:.2%} of held-out images, no more than chance explains"
 
     def forward(self, images: Tensor) -> Extracted:
-        """Map `(B, C, H, W)` in [-1, 1] to features `(B, 64)` and logits `(B, K)`.
-
-        Raises:
-            UserError: The images have another number of channels.
-        """
+        """Map `(B, C, H, W)` in [-1, 1] to features `(B, 64)` and logits `(B, K)`."""
         features = self.layers(self._scaled(images))
         return features, self.head(features)
 
     def maps(self, images: Tensor) -> list[Tensor]:
-        """Return what each convolution makes of images `(B, C, H, W)` in [-1, 1], after ReLU: `(B, …)` each."""
+        """Return the maps after each convolution, batch norm and ReLU, `(B, …)`, for images `(B, C, H, W)` in [-1, 1]."""
         x, maps = self._scaled(images), []
         for layer in self.layers:
             x = layer(x)
@@ -133,18 +128,14 @@ class Classifier(nn.Module):
         return images
 
     def save(self, path: Path) -> None:
-        """Write the classifier to a file, atomically.
-
-        Raises:
-            OSError: The file cannot be written; nothing is left behind.
-        """
+        """Write the classifier to a file, atomically."""
         state = {name: value.cpu() for name, value in self.state_dict().items()}
         record = asdict(self.record) | {"shape": list(self.record.shape)}
         write_state(path, {"format": FORMAT, "origin": record, "checksum": self.checksum, "state": state})
 
     @classmethod
     def load(cls, path: Path, device: torch.device | str = "cpu") -> "Classifier":
-        """Load a classifier; only tensors and plain values are read, and no code runs."""
+        """Load a classifier; only tensors and plain values are read, and no code is run."""
         try:
             saved = read_state(path)
             record = ClassifierRecord(**saved["origin"] | {"shape": tuple(saved["origin"]["shape"])})
@@ -155,14 +146,14 @@ class Classifier(nn.Module):
                 raise ValueError("its checksum is another one")
         except FileNotFoundError as error:
             raise UserError(f"{path} is not there: train it by {_command(path)}") from error
-        except Exception as error:  # what a file of anyone's holds in place of a classifier has no common type
+        except Exception as error:  # an arbitrary file raises errors of any type
             raise UserError(f"{path} is broken: train it anew by {_command(path)}") from error
         return classifier.to(device).eval().requires_grad_(False)
 
 
 def stored(folder: Path, dataset: str, which: str = "") -> Path:
     """Return the path of a data set's classifier; `which` distinguishes sets of one name, such as image folders."""
-    dataset = Path(dataset).name  # the name comes from a configuration, which anyone may have written
+    dataset = Path(dataset).name  # a configuration of anyone could name a path
     return folder / (f"{dataset}-{hashlib.sha256(which.encode()).hexdigest()[:8]}.pt" if which else f"{dataset}.pt")
 
 
@@ -172,18 +163,17 @@ def _command(path: Path) -> str:
 
 
 def train_if_missing(path: Path, dataset: Dataset, name: str, device: torch.device) -> None:
-    """Train the classifier of a data set if it is missing, or of an earlier format; of several processes, one trains it.
+    """Train the classifier of a data set if its file is missing or of an earlier format.
 
-    The others wait. Moves no random stream.
+    One of several processes trains it, and the others wait. No random stream is advanced.
 
     Args:
-        path: Where it lies.
-        dataset: What it is trained on, with classes.
-        name: What the data set is called.
-        device: Where to train.
+        path: Its file.
+        dataset: The data set, with classes.
+        name: The name of the data set in messages.
+        device: The device of the training.
 
     Raises:
-        UserError: It cannot be trained or stored.
         KnowsNothing: There are too few classes or images.
     """
     if _is_there(path):
@@ -200,7 +190,7 @@ def train_if_missing(path: Path, dataset: Dataset, name: str, device: torch.devi
     except UserError:
         raise
     except OSError as error:
-        if error.errno is None:  # an image is at fault, not the folder
+        if error.errno is None:  # of an image, not of the folder
             raise UserError(f"no classifier of {name} can be trained: {error}") from error
         reason = f"{error.filename or path}: {error.strerror}"
         raise UserError(f"no classifier of {name} can be kept ({reason}): name another folder with GANEXP_CACHE") from error
@@ -215,7 +205,7 @@ def _is_there(path: Path) -> bool:
     """Return whether a classifier file of the current format exists, even a broken one."""
     try:
         return int(read_state(path)["format"]) >= FORMAT
-    except Exception:  # a broken file, or one of anyone's
+    except Exception:  # a broken file
         return path.is_file()
 
 
@@ -227,20 +217,15 @@ def _refuse_few_classes(dataset: Dataset, name: str) -> None:
 
 
 def train_and_store(path: Path, dataset: Dataset, name: str, *, epochs: int | None = None, device: torch.device) -> str:
-    """Train the classifier of a data set, store it, and return a sentence about it.
-
-    Raises:
-        KnowsNothing: There are too few classes or images.
-        OSError: The data are not available, or the file cannot be written.
-    """
+    """Train the classifier of a data set, store it, and return a sentence about it."""
     _refuse_few_classes(dataset, name)
     images, labels = load_cached(dataset, default_folder(), place="resident"), dataset.labels()
     if not isinstance(images, Tensor):  # the cache keeps no images of such a dataset
-        images = torch.stack([images[place] for place in range(len(labels))])
-    most, began = None if epochs else 4 * IMAGES_SEEN, time.perf_counter()
-    tested = labels[divided(len(images), most)[0]]
-    if by_chance(tested, tested) > CHANCE:
-        few = f"{len(images)} images of which {len(tested)} are held out" if len(tested) else f"{len(images)} images"
+        images = torch.stack([images[index] for index in range(len(labels))])
+    most, start = None if epochs else 4 * IMAGES_SEEN, time.perf_counter()
+    held_out = labels[divided(len(images), most)[0]]
+    if by_chance(held_out, held_out) > CHANCE:
+        few = f"{len(images)} images of which {len(held_out)} are held out" if len(held_out) else f"{len(images)} images"
         raise KnowsNothing(f"a classifier of {name} would have {few}, too few to tell what it knows from chance")
     epochs = epochs or epochs_for(len(images))
     classifier = train(images, labels, name, epochs=epochs, device=device, classes=dataset.classes, most=most)
@@ -248,12 +233,12 @@ def train_and_store(path: Path, dataset: Dataset, name: str, *, epochs: int | No
     sentence = classifier.ignorance or f"is right about {classifier.record.accuracy:.2%} of held-out images"
     return (
         f"The classifier of {name} {sentence}, after {epochs} epochs in "
-        f"{time.perf_counter() - began:.0f} s: {path}, checksum {classifier.checksum}."
+        f"{time.perf_counter() - start:.0f} s: {path}, checksum {classifier.checksum}."
     )
 
 
 def epochs_for(images: int) -> int:
-    """Return for how many epochs to train on this many images by default."""
+    """Return the default number of epochs for so many images."""
     return max(1, round(IMAGES_SEEN / images), min(EPOCHS, round(4 * IMAGES_SEEN / images)))
 
 
@@ -267,19 +252,19 @@ def train(
     classes: int = 0,
     most: int | None = None,
 ) -> Classifier:
-    """Train a classifier, with Adam, a one-cycle learning rate and random shifts, always in the same way.
+    """Train a classifier as `fitted` does, and measure its accuracy on held-out images.
 
-    It is trained in double precision, and its weights are rounded to bfloat16, which hides in which order a machine sums: so
-    figures of different machines compare.
+    It is trained in double precision, and its weights are rounded to bfloat16, which hides the order of a machine's sums, so
+    that figures of different machines compare. The weights should not depend on the device; no GPU has confirmed that yet.
 
     Args:
         images: `(N, C, H, W)`, uint8, or floats in [-1, 1].
         labels: `(N,)`, classes from 0 on.
         dataset: Name of the data set.
         epochs: Passes through the training part.
-        device: Where to train; the weights should not depend on it, which no GPU has confirmed yet.
-        classes: How many there are, in case some have no images; 0 to count up to the highest label.
-        most: How many images to use, chosen at random; by default all.
+        device: The device of the training.
+        classes: Number of classes; 0 for the highest label plus one.
+        most: The number of images to use, chosen at random; by default all.
     """
     held_out, order = divided(len(images), most)
     channels, height, width = images.shape[1:]
@@ -289,16 +274,13 @@ def train(
         record, images, labels, order, epochs=epochs, device=device, dtype=torch.float64, description=description
     )
     classifier.bfloat16().float()
-    answers, truth = predicted(classifier, images[held_out]), labels[held_out]
-    classifier.record.accuracy, classifier.record.by_chance = (
-        float((answers == truth).double().mean()),
-        by_chance(answers, truth),
-    )
+    predictions, truth = predicted(classifier, images[held_out]), labels[held_out]
+    record.accuracy, record.by_chance = float((predictions == truth).double().mean()), by_chance(predictions, truth)
     return classifier
 
 
 def divided(n: int, most: int | None) -> tuple[Tensor, Tensor]:
-    """Return the indices of held-out images and of those to train on, of `n` images, of which `most` are taken at random."""
+    """Return the indices of held-out and of training images, among `n` images, of which `most` are chosen at random."""
     order = torch.randperm(n, generator=stream(0, "held-out images"))[:most]
     return order[: len(order) // HELD_OUT], order[len(order) // HELD_OUT :]
 
@@ -314,23 +296,23 @@ def fitted(
     description: str,
     dtype: torch.dtype = torch.float32,
 ) -> Classifier:
-    """Train a classifier on the images at some indices, without measuring its accuracy.
+    """Train a classifier by Adam with a one-cycle learning rate and random shifts, the same way each time.
 
     Args:
-        record: What it will be.
+        record: Its data; the accuracy is not measured.
         images: As for `train`.
         labels: Likewise.
-        order: The indices, `(n,)`.
+        order: The indices of the images to train on, `(n,)`.
         epochs: Passes through them.
-        device: Where to train.
-        description: What its progress bar says.
+        device: The device of the training.
+        description: The label of the progress bar.
         dtype: The precision of weights and images.
     """
     with undisturbed(torch.device(device)), torch.enable_grad():
         classifier = Classifier(record).to(dtype)
         for module in classifier.modules():
             if isinstance(module, nn.Conv2d | nn.Linear):
-                module.reset_parameters()  # first weights of that precision, too
+                module.reset_parameters()  # initial weights drawn in that precision
         classifier.to(device)
         optimizer = torch.optim.Adam(classifier.parameters(), weight_decay=1e-4)
         steps = epochs * -(-len(order) // BATCH)
@@ -363,14 +345,14 @@ def predicted(classifier: Classifier, images: Tensor) -> Tensor:
 
 
 def by_chance(predicted: Tensor, labels: Tensor) -> float:
-    """Return the p-value of a permutation test: how often at least as many predictions are right for shuffled labels."""
+    """Return the p-value of a permutation test: the share of shuffles of the labels for which as many predictions are right."""
     generator, right = stream(0, "shuffled classes"), int((predicted == labels).sum())
     shuffled = (labels[torch.randperm(len(labels), generator=generator)] for _ in range(SHUFFLES))
     return (1 + sum(int((predicted == classes).sum()) >= right for classes in shuffled)) / (1 + SHUFFLES)
 
 
 def _shifted(images: Tensor) -> Tensor:
-    """Shift a batch by up to `SHIFT` pixels in each direction, all its images alike, with black around them."""
+    """Shift all images of a batch alike, by up to `SHIFT` pixels in each direction; new pixels are black."""
     down, right = torch.randint(2 * SHIFT + 1, (2,)).tolist()
     padded = pad(images, (SHIFT,) * 4, value=-1.0)
     return padded[:, :, down : down + images.shape[2], right : right + images.shape[3]]

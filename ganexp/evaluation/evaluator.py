@@ -1,4 +1,4 @@
-"""A real set, and the measures that compare generated ones with it, in one or several features."""
+"""The evaluation of generated sets: measures compare them with a real set, in one or several features."""
 
 import logging
 import math
@@ -32,40 +32,32 @@ CONSTANT = 1e-5, 1e-12
 
 @dataclass
 class Space:
-    """The measures that are computed in the same features, and what they need of the real set.
-
-    Args:
-        features: The features.
-        measures: The measures, by the names that messages call them.
-        suffixes: What is appended to the keys of each measure's figures.
-        real, of_halves: The statistics of the real set, and the figures of one half of it against the other.
-    """
+    """The measures of the same features, by name, and what they need of the real set."""
 
     features: Features
     measures: dict[str, Measure[Any]] = field(default_factory=dict)
     suffixes: dict[str, str] = field(default_factory=dict)
+    """What is appended to the keys of each measure's figures."""
     real: Statistics = field(default_factory=dict)
     of_halves: dict[str, float] = field(default_factory=dict)
+    """The figures of one half of the real set against the other."""
 
 
 class Evaluator:
     """Compares generated sets with one real set, in one or several features.
 
-    Each sample is generated once, and seen by each of the networks. A measure is computed in all features that suit it. In the
+    Each batch of samples passes through all networks of features. A measure is computed in all features that suit it. In the
     first of these, its figures have its own keys; in each further one, the name of the features is appended, as in
-    `eval/fid/dinov2_vitb14`. A measure that looks at no features is computed once.
+    `eval/fid/dinov2_vitb14`. A measure without features is computed once.
 
     Args:
-        measures: Measures, by the names that messages call them.
-        features: What maps samples to features; or several, by the names that are appended to keys, of which the first are
-            used for neighbours and pictures.
-        samples: How many samples a generated set has.
+        measures: Measures, by the names that messages use.
+        features: One set of features, or several by the names that are appended to keys; the first are used for neighbours and
+            pictures.
+        samples: The number of samples in a generated set.
         modes: Known modes of the data, for measures that count them.
-        against: What the real set is, in words, if it is not the training data: descriptions of figures say so.
-        optional: The measures that are left out, with a warning, where there are too few samples for them.
-
-    Raises:
-        UserError: A measure has no value for any of the features or so few samples, or some features have no measure.
+        against: The real set in words, for descriptions of figures, if it is not the training data.
+        optional: The measures that are left out, with a warning, if there are too few samples for them.
     """
 
     def __init__(
@@ -116,12 +108,8 @@ class Evaluator:
         for space in self.each.values():
             for name, measure in space.measures.items():
                 against = f" against {self.against}" if self.against and measure.looks_at_reals else ""
-                by = (
-                    measure.basis(space.features, self.modes),
-                    measure.describe_settings(fewer),
-                    f"{self.samples:,} samples{against}",
-                )
-                basis = ", ".join(filter(None, by))
+                settings = measure.describe_settings(fewer), f"{self.samples:,} samples{against}"
+                basis = ", ".join(filter(None, (measure.basis(space.features, self.modes), *settings)))
                 note = getattr(space.features, "note", "") if measure.sees_features(self.modes) else ""
                 for key, figure in measure.keys.items():
                     real = space.of_halves.get(key)
@@ -139,20 +127,17 @@ class Evaluator:
         folder: Path | None = None,
         identity: str = "",
     ) -> None:
-        """Compute the statistics of the real set that the measures need, or load them if they were kept in a folder before.
+        """Compute the statistics of the real set, or load them from a folder.
 
         The first samples, as many as a generated set has but at most half of the real set, are compared with as many further
         ones: generated samples cannot be expected to have better figures.
 
         Args:
-            batches: The set, in random order; with labels, if a measure looks at classes. A function that returns it, where it
-                can be read only once and there are several features, of which each takes a pass.
+            batches: The set, in random order, with labels if a measure needs them; or a function that returns it, as each of
+                several features takes a pass.
             n: Its size.
-            folder: Where statistics are kept.
-            identity: What tells this set and its preparation from any other; empty if nothing of it is to be kept.
-
-        Raises:
-            UserError: The set is too small for a measure, or not finite, or its features are constant.
+            folder: The folder of kept statistics.
+            identity: A description of this set and its preparation that no other has; empty if nothing is to be kept.
         """
         self._reals, self._half = n, min(self.samples, n // 2)
         for space in self.each.values():
@@ -166,30 +151,20 @@ class Evaluator:
             path = cache.place(folder, described, space.features, n, statistics) if folder and identity else None
             recalled = cache.recall(path, statistics) if path else None
             if recalled is None:
-                first, second = self._empty_reals(space), self._empty(space)
-                extracted = (self._extracted(space, batch, "real") for batch in (batches() if callable(batches) else batches))
-                update(statistics, _passing_on(extracted, (first, second), self._half, further=bool(statistics)))
-                recalled = statistics, self._halves_compared(space, first, second)
+                halves = self._read(space, batches() if callable(batches) else batches, statistics)
+                recalled = statistics, self._halves_compared(space, *halves)
                 if path:
                     cache.keep(path, *recalled)
             self._refuse_constant(space, recalled[0])
             space.real, space.of_halves = recalled
 
     def __call__(self, batches: Iterable[Batch | Tensor]) -> dict[str, float]:
-        """Compare a generated set, given batch by batch, and return the figures by key.
-
-        Raises:
-            UserError: The set is not finite, has another number of samples than announced, or a measure has no value.
-        """
+        """Compare a generated set, given batch by batch, and return the figures by key."""
         return self.compare(map(self.extract, batches))
 
     @torch.no_grad()
     def extract(self, samples: Batch | Tensor) -> list[FeatureBatch]:
-        """Return the features, logits and samples that the measures need from a generated batch, for each of the features.
-
-        Raises:
-            UserError: The samples or their features are not finite.
-        """
+        """Return the features, logits and samples that the measures need from a generated batch, for each of the features."""
         batches = []
         for space in self.each.values():
             batch = self._extracted(space, samples, "generated")
@@ -199,15 +174,11 @@ class Evaluator:
 
     @torch.no_grad()
     def compare(self, batches: Iterable[list[FeatureBatch]]) -> dict[str, float]:
-        """Compare a generated set, given as `extract` returns it, and return the figures by key.
-
-        Raises:
-            UserError: The set has another number of samples than announced, or a measure has no value.
-        """
+        """Compare a generated set, given as `extract` returns it, and return the figures by key."""
         statistics, count = [self._empty(space) for space in self.each.values()], 0
         for batch in batches:
-            for kept, seen in zip(statistics, batch, strict=True):
-                update(kept, [seen])
+            for kept, of_space in zip(statistics, batch, strict=True):
+                update(kept, of_space)
             count += len(batch[0].features)
         if count != self.samples:
             raise UserError(f"{self.samples} generated samples were announced, and there are {count}")
@@ -235,7 +206,7 @@ class Evaluator:
                 del space.measures[name]
 
     def _refuse_constant(self, space: Space, statistics: Statistics) -> None:
-        """Refuse features that are equal for all real samples: no measure is meaningful for them."""
+        """Refuse features that are equal for all real samples: no measure has a meaning in them."""
         moments = statistics.get(Moments().kind)
         if not isinstance(moments, Moments) or isinstance(space.features, Raw):  # samples themselves hide nothing
             return
@@ -245,6 +216,21 @@ class Evaluator:
             raise UserError(
                 f"the features of {space.features.name} are the same for all real samples and so judge nothing: choose others"
             )
+
+    def _read(self, space: Space, batches: Iterable[Batch | Tensor], statistics: Statistics) -> tuple[Statistics, Statistics]:
+        """Update the statistics of the real set, and return those of its first half and of its second."""
+        halves, begin = (self._empty_reals(space), self._empty(space)), 0
+        for batch in batches:
+            extracted = self._extracted(space, batch, "real")
+            update(statistics, extracted)
+            for half, first in zip(halves, (0, self._half), strict=True):
+                own = slice(max(first - begin, 0), max(first + self._half - begin, 0))
+                if own.start < min(own.stop, len(extracted.features)):
+                    update(half, extracted[own])
+            begin += len(extracted.features)
+            if not statistics and begin >= 2 * self._half:
+                break
+        return halves
 
     def _halves_compared(self, space: Space, first: Statistics, second: Statistics) -> dict[str, float]:
         """Return the figures of one half of the real set against the other, except for measures that need larger halves."""
@@ -258,17 +244,19 @@ class Evaluator:
 
     def _empty(self, space: Space) -> Statistics:
         """Return empty statistics for a generated set."""
-        return _by_kind(measure.statistic(space.features, self.modes) for measure in space.measures.values())
+        statistics = [measure.statistic(space.features, self.modes) for measure in space.measures.values()]
+        return {statistic.kind: statistic for statistic in statistics}
 
     def _empty_reals(self, space: Space) -> Statistics:
         """Return empty statistics for the real set."""
-        looking = [measure for measure in space.measures.values() if measure.looks_at_reals]
-        in_features = any(measure.sees_features(self.modes) for measure in looking) and not isinstance(space.features, Raw)
-        own = [measure.statistic_of_reals(space.features, self.modes) for measure in looking]
-        return _by_kind([*own, *[Moments()] * in_features])  # the moments say whether features are constant
+        measures = [measure for measure in space.measures.values() if measure.looks_at_reals]
+        statistics: list[Statistic] = [measure.statistic_of_reals(space.features, self.modes) for measure in measures]
+        if any(measure.sees_features(self.modes) for measure in measures) and not isinstance(space.features, Raw):
+            statistics.append(Moments())  # for `_refuse_constant`
+        return {statistic.kind: statistic for statistic in statistics}
 
     def _figures(self, space: Space, measure: Measure[Any], reals: Statistics, fakes: Statistics) -> dict[str, float]:
-        """Return a measure's figures for two sets; a measure that does not look at reals is given the generated set twice."""
+        """Return a measure's figures for two sets; a measure without a real set is given the generated set twice."""
         fake = fakes[measure.statistic(space.features, self.modes).kind]
         real = reals[measure.statistic_of_reals(space.features, self.modes).kind] if measure.looks_at_reals else fake
         figures = measure(real, fake)
@@ -288,34 +276,10 @@ class Evaluator:
         return FeatureBatch(samples, features, logits, labels, batch.target)
 
 
-def _by_kind(statistics: Iterable[Statistic]) -> Statistics:
-    return {statistic.kind: statistic for statistic in statistics}
-
-
-def _passing_on(
-    batches: Iterable[FeatureBatch], halves: tuple[Statistics, Statistics], n: int, *, further: bool
-) -> Iterator[FeatureBatch]:
-    """Yield the batches, and update the two halves with the first `n` samples and the next `n`; stop there unless `further`."""
-    begin = 0
-    for batch in batches:
-        for half, first in zip(halves, (0, n), strict=True):
-            own = slice(max(first - begin, 0), max(first + n - begin, 0))
-            if own.start < own.stop and own.start < len(batch.features):
-                update(half, [batch[own]])
-        begin += len(batch.features)
-        yield batch
-        if not further and begin >= 2 * n:
-            return
-
-
-def update(statistics: Statistics, batches: Iterable[FeatureBatch]) -> int:
-    """Update the statistics of a set, and return how many samples it has."""
-    n = 0
-    for batch in batches:
-        for statistic in statistics.values():
-            statistic.update(batch)
-        n += len(batch.features)
-    return n
+def update(statistics: Statistics, batch: FeatureBatch) -> None:
+    """Add a batch to the statistics of a set."""
+    for statistic in statistics.values():
+        statistic.update(batch)
 
 
 def real_batches(
@@ -328,10 +292,10 @@ def real_batches(
     """Yield all data once, in a random order that is always the same: images in [-1, 1], points as they are.
 
     Args:
-        data: What a dataset has loaded.
-        device: Where the batches are made.
+        data: The loaded data of a dataset.
+        device: The device of the batches.
         dtype: Their type.
-        workers: How many processes read data that are not in memory.
+        workers: The number of processes that read data that are not in memory.
         derive: `Dataset.derive`, which separates samples from their sources.
     """
     order = _order(len(data))  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Features `(B, F)` of samples: by which network, where its weights are, and what is missing on this machine.
+"""Features `(B, F)` of samples: networks, the files of their weights, and what of these is missing on this machine.
 
 Nothing but Inception is downloaded. A dataset's own classifier is in `classifier.py`.
 """
@@ -28,30 +28,23 @@ Extracted = tuple[Tensor, Tensor | None]
 
 
 class Features(Protocol):
-    """The contract of features. Figures compare only where both name and checksum are the same.
+    """The contract of features: `size` is F, and `classes` is K, or 0 without classes.
 
-    Features may also have a `note`, which is told with every figure.
+    `name` is their name in the descriptions of figures, and `checksum` that of the weights, empty if there are none. Figures
+    compare only where both are the same. Features may also have a `note`, which is shown with every figure.
     """
 
     @property
-    def name(self) -> str:
-        """Their name in the descriptions of figures."""
-        ...
+    def name(self) -> str: ...
 
     @property
-    def checksum(self) -> str:
-        """The checksum of the weights; empty if there are none."""
-        ...
+    def checksum(self) -> str: ...
 
     @property
-    def size(self) -> int:
-        """F."""
-        ...
+    def size(self) -> int: ...
 
     @property
-    def classes(self) -> int:
-        """K, or 0 without classes."""
-        ...
+    def classes(self) -> int: ...
 
     def __call__(self, samples: Tensor, /) -> Extracted:
         """Return the features of a batch; images are `(B, C, H, W)` in [-1, 1]."""
@@ -73,10 +66,7 @@ class Raw:
 class Inception:
     """Inception v3 with the weights of the original FID (Heusel et al. 2017), as torch-fidelity has it; 2048 features.
 
-    Grey images are repeated to three channels, and all are rounded, by `in_colour`.
-
-    Raises:
-        UserError: torch-fidelity is not installed, or the weights are neither on disk nor can they be downloaded.
+    Images are rounded, and grey ones repeated to three channels, by `in_colour`.
     """
 
     name, size, classes = "inception", 2048, 1008
@@ -104,10 +94,7 @@ class Exported:
     Args:
         path: The file; it holds code, which is run.
         shape: Shape of one image.
-        device: Where it runs.
-
-    Raises:
-        UserError: The file cannot be read, or its network does not return one vector per image.
+        device: The device of the network.
     """
 
     def __init__(self, path: Path, shape: tuple[int, ...], device: torch.device | str = "cpu") -> None:
@@ -210,7 +197,7 @@ NORMALISED = {
 }
 """Mean and standard deviation of the colours, of CLIP and of DINOv2."""
 AT_ONCE = 50
-"""How many images pass through a vision transformer together."""
+"""The number of images in a pass of a vision transformer."""
 
 
 class VisionTransformer(nn.Module):
@@ -228,10 +215,7 @@ class VisionTransformer(nn.Module):
     Args:
         name: One of `PUBLISHED`.
         folder: The folder of the published file. No code in it runs, but for the very TorchScript archive of CLIP.
-        device: Where it runs.
-
-    Raises:
-        UserError: timm is not installed, or the file does not have the weights of this network.
+        device: The device of the network.
     """
 
     classes = 0
@@ -245,7 +229,7 @@ class VisionTransformer(nn.Module):
         path, self.network = folder / published.file, in_timm(published)
         try:
             weights = _tensors(path, published)
-            state = _clip_in_timm(weights) if published.is_clip else dinov2_in_timm(weights, published.side // 14)
+            state = _clip_in_timm(weights, self.network) if published.is_clip else dinov2_in_timm(weights, published.side // 14)
             self.network.load_state_dict(state, assign=True)
         except Exception as error:  # what torch raises for an arbitrary file has no common type
             reason = one_line(error)
@@ -281,7 +265,7 @@ def in_timm(published: Published) -> nn.Module:
 def _tensors(path: Path, published: Published) -> dict[str, Tensor]:
     """Read a file's weights of the image network, by the authors' names; float32 and finite.
 
-    A TorchScript archive, which also has code, is opened only if it is the published one.
+    A TorchScript archive, which also holds code, is opened only if it is the published one.
     """
     read: Mapping[str, Tensor]
     with path.open("rb") as file:
@@ -293,32 +277,11 @@ def _tensors(path: Path, published: Published) -> dict[str, Tensor]:
     return weights_among(own, like)
 
 
-CLIP_IN_TIMM = {
-    "conv1": "patch_embed.proj",
-    "positional_embedding": "pos_embed",
-    "class_embedding": "cls_token",
-    "transformer.resblocks": "blocks",
-    "ln_pre": "norm_pre",
-    "ln_post": "norm",
-    "ln_": "norm",
-    "in_proj_": "qkv.",
-    "out_proj": "proj",
-    "c_fc": "fc1",
-    "c_proj": "fc2",
-}
-"""Parts of the names of CLIP's weights, and what timm has in their place; replaced in this order."""
-
-
-def _clip_in_timm(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def _clip_in_timm(weights: Mapping[str, Tensor], network: nn.Module) -> dict[str, Tensor]:
     """Return CLIP's weights by timm's names, whose projection is a linear layer."""
-    renamed = {}
-    for name, value in weights.items():
-        for part, replacement in CLIP_IN_TIMM.items():
-            name = name.replace(part, replacement)
-        renamed[name] = value
-    projection = renamed.pop("proj").T
-    renamed |= {"pos_embed": renamed["pos_embed"][None], "cls_token": renamed["cls_token"][None, None]}
-    return renamed | {"head.weight": projection, "head.bias": projection.new_zeros(len(projection))}
+    of_clip = {f"visual.{name}": value for name, value in weights.items()}
+    in_timm: dict[str, Tensor] = needed("timm.models.vision_transformer")._convert_openai_clip(of_clip, network)
+    return in_timm
 
 
 def dinov2_in_timm(weights: Mapping[str, Tensor], side: int) -> dict[str, Tensor]:
@@ -338,7 +301,7 @@ ORDER = (
     *("blocks", "transformer", "resblocks", "norm1", "norm2", "attn", "in_proj_weight", "in_proj_bias", "out_proj", "ln_1"),
     *("mlp", "c_fc", "c_proj", "ln_2", "fc1", "fc2", "ls1", "ls2", "norm", "ln_post", "weight", "bias", "gamma"),
 )
-"""In which order weights enter a checksum, whatever their order in a file: caches and results name features by it."""
+"""The order of weights in a checksum, whatever their order in a file: caches and results name features by it."""
 
 
 def _rank(name: str) -> list[int]:
@@ -347,17 +310,14 @@ def _rank(name: str) -> list[int]:
 
 @dataclass(frozen=True)
 class FeatureSource:
-    """Features that are asked for by name, before they are loaded.
-
-    Args:
-        load: Loads them onto a device.
-        size: F, or the least that it may be.
-        missing: What is missing on this machine, as in "needs the file …"; empty if nothing is.
-    """
+    """Features before they are loaded."""
 
     load: Callable[[torch.device], Features]
+    """Loads them onto a device."""
     size: int = 1
+    """F, or its lower bound."""
     missing: str = ""
+    """What is missing on this machine, as in "needs the file …"; empty if nothing is."""
 
 
 def feature_source(name: str, shape: tuple[int, ...], weights: str | None = None) -> FeatureSource:
@@ -375,26 +335,23 @@ def feature_source(name: str, shape: tuple[int, ...], weights: str | None = None
     if name in PUBLISHED:
         published = PUBLISHED[name]
         folder = Path(os.path.expanduser(weights)) if weights else Path(torch.hub.get_dir(), "checkpoints")
-        lacks = (
-            f"needs the file {published.file}, which is not in {folder}: put it there from {published.url}, or name the folder "
-            "that it is in by evaluation.feature_weights"
-        )
-        lacks = "" if (folder / published.file).is_file() else lacks
+        missing = ""
         if find_spec("timm") is None:
-            lacks = 'needs the package timm, which is missing: pip install "ganexp[features]"'
-        return FeatureSource(lambda device: VisionTransformer(name, folder, device), published.size, lacks)
+            missing = 'needs the package timm, which is missing: pip install "ganexp[features]"'
+        elif not (folder / published.file).is_file():
+            missing = (
+                f"needs the file {published.file}, which is not in {folder}: put it there from {published.url}, or name the "
+            )
+            missing += "folder that it is in by evaluation.feature_weights"
+        return FeatureSource(lambda device: VisionTransformer(name, folder, device), published.size, missing)
     path = Path(os.path.expanduser(name))
     remedy = "choose classifier, inception, raw, or a file that is there"
-    lacks = "" if path.is_file() else f"needs the file {path}, which does not exist: {remedy}"
-    return FeatureSource(lambda device: Exported(path, shape, device), missing=lacks)
+    missing = "" if path.is_file() else f"needs the file {path}, which does not exist: {remedy}"
+    return FeatureSource(lambda device: Exported(path, shape, device), missing=missing)
 
 
 def in_colour(images: Tensor) -> Tensor:
-    """Round images in [-1, 1] to 8 bits, as they would be saved, and repeat grey ones to three channels: `(B, 3, H, W)`, uint8.
-
-    Raises:
-        UserError: The images have neither one channel nor three.
-    """
+    """Round images in [-1, 1] to 8 bits, as they would be saved, and repeat grey ones: `(B, 3, H, W)`, uint8."""
     if images.shape[1] not in (1, 3):
         raise UserError(f"these features are of grey images and of colour, and these have {images.shape[1]} channels")
     return to_pixels(images).expand(-1, 3, -1, -1)
@@ -413,11 +370,7 @@ def features_checksum(state: Mapping[str, Tensor]) -> str:
 
 
 def opened(path: Path, device: torch.device | str) -> nn.Module:
-    """Load a file of `torch.export` (`.pt2`) or TorchScript (any other name); both hold code.
-
-    Raises:
-        OSError: It is no file.
-    """
+    """Load a file of `torch.export` (`.pt2`) or TorchScript (any other name), both of which hold code."""
     if not path.is_file():
         raise FileNotFoundError(f"{path} is no file")  # a pipe would be waited for
     if path.suffix == ".pt2":

@@ -1,4 +1,4 @@
-"""The real samples that are nearest to generated ones, which show whether the generator has memorised its data."""
+"""The nearest real samples of generated ones, which show whether the generator has memorised its data."""
 
 from collections.abc import Callable, Iterable
 
@@ -15,8 +15,8 @@ def nearest(samples: Tensor, reals: Iterable[Tensor], see: Callable[[Tensor], Te
     Args:
         samples: `(N, …)`.
         reals: Batches `(B, …)` of real samples of the same shape.
-        see: Maps `(B, …)` to the space `(B, F)` of the Euclidean distances, pixels or features.
-        k: How many; all if there are fewer.
+        see: Maps `(B, …)` to pixels or features `(B, F)`, whose Euclidean distances are taken.
+        k: The number of nearest samples; all if there are fewer.
 
     Returns:
         Distances `(N, k)` in rising order, and the nearest real samples, `(N, k, …)`, on the CPU.

@@ -14,20 +14,17 @@ from ganexp.data.modes import Modes
 from ganexp.facts import UserError
 
 MOST = 10_000
-"""How many features or logits of a set are kept, by default, for measures that compare them one by one."""
+"""The number of features or logits of a set that are kept, by default, for measures that compare samples one by one."""
 DIRECTIONS = 128
 """Projections of the sliced Wasserstein distance."""
 
 
 @dataclass
 class FeatureBatch:
-    """A batch as statistics receive it: samples `(B, …)`, features `(B, F)`, and logits `(B, K)` and labels `(B,)` if any.
-
-    If it is known what G should have made, `targets` has that, `(B, …)`.
-    """
+    """Samples `(B, …)` with their features `(B, F)`, and logits `(B, K)`, labels `(B,)` and targets `(B, …)` if any."""
 
     samples: Tensor
-    """Empty if no measure looks at samples."""
+    """Empty if no measure reads samples."""
     features: Tensor
     logits: Tensor | None = None
     labels: Tensor | None = None
@@ -35,7 +32,7 @@ class FeatureBatch:
 
     @property
     def known_labels(self) -> Tensor:
-        """The classes of the samples, `(B,)`."""
+        """The labels, which a measure of classes needs."""
         if self.labels is None:
             raise UserError("there are measures of classes, and the samples have no labels")
         return self.labels
@@ -61,14 +58,17 @@ class Statistic:
 
     n = 0
     of_samples = False
-    """Whether it looks at samples themselves."""
+    """Whether it reads samples themselves."""
     of_logits = False
     """Whether it needs logits, so features with classes."""
+
+    _settings: tuple[object, ...] = ()
+    """What tells it from other statistics of its class."""
 
     @property
     def kind(self) -> str:
         """Its class and its settings: measures share statistics of the same kind."""
-        return f"{type(self).__module__}.{type(self).__qualname__}"
+        return " ".join([f"{type(self).__module__}.{type(self).__qualname__}", *map(str, self._settings)])
 
     def update(self, batch: FeatureBatch) -> None:
         """Add a batch."""
@@ -118,14 +118,11 @@ class Moments(Statistic):
 
 
 class MomentsInParts(Statistic):
-    """The moments of several parts of a set, among which its samples are dealt one by one in turn."""
+    """The moments of several parts of a set; sample i belongs to part i modulo the number of parts."""
 
     def __init__(self, parts: int) -> None:
+        self._settings = (parts,)
         self.parts = [Moments() for _ in range(parts)]
-
-    @property
-    def kind(self) -> str:
-        return f"{super().kind} {len(self.parts)}"
 
     def update(self, batch: FeatureBatch) -> None:
         for place, part in enumerate(self.parts):
@@ -135,7 +132,7 @@ class MomentsInParts(Statistic):
         self.n += len(batch.features)
 
     def growing(self) -> list[Moments]:
-        """Return the moments of the first part, of the first two together, and so on to the whole."""
+        """Return the moments of the first part, of the first two parts together, and so on up to the whole set."""
         moments: list[Moments] = []
         for part in self.parts:
             grown = copy.copy(moments[-1]) if moments else Moments()
@@ -167,22 +164,15 @@ class ClassMoments(Statistic):
 
 
 class LabelledImages(Statistic):
-    """The first images of a set as 8 bits, `(n, C, H, W)`, uint8, and their classes, `(n,)`.
-
-    Args:
-        most: How many are kept.
-    """
+    """The first images of a set, at most `most`, in 8 bits, `(n, C, H, W)`, uint8, and their classes, `(n,)`."""
 
     of_samples = True
 
     def __init__(self, most: int) -> None:
+        self._settings = (most,)
         self.most, self.device = most, "cpu"
         self.images = torch.empty(0, dtype=torch.uint8)
         self.labels = torch.empty(0, dtype=torch.int64)
-
-    @property
-    def kind(self) -> str:
-        return f"{super().kind} {self.most}"
 
     def update(self, batch: FeatureBatch) -> None:
         some, self.device = slice(self.most - self.n), str(batch.samples.device)
@@ -193,16 +183,13 @@ class LabelledImages(Statistic):
         self.n = len(self.labels)
 
 
-class _FirstRows(Statistic):
-    """The first rows of a sequence of batches, at most `most`; `real_batches` comes in random order."""
+class FirstFeatures(Statistic):
+    """Features `(n, F)` of the first samples, at most `most`; `real_batches` yields samples in a random order."""
 
     def __init__(self, most: int = MOST) -> None:
+        self._settings = (most,)
         self.most = most
         self.rows = torch.empty(0)
-
-    @property
-    def kind(self) -> str:
-        return f"{super().kind} {self.most}"
 
     def update(self, batch: FeatureBatch) -> None:
         if self.n < self.most:
@@ -211,18 +198,11 @@ class _FirstRows(Statistic):
             self.n = len(self.rows)
 
     def _rows(self, batch: FeatureBatch) -> Tensor:
-        raise NotImplementedError
-
-
-class FirstFeatures(_FirstRows):
-    """Features `(n, F)` of the first samples."""
-
-    def _rows(self, batch: FeatureBatch) -> Tensor:
         return batch.features
 
 
-class FirstLogits(_FirstRows):
-    """Logits `(n, K)` of the first samples."""
+class FirstLogits(FirstFeatures):
+    """Logits `(n, K)` of the first samples, likewise."""
 
     of_logits = True
 
@@ -254,7 +234,7 @@ class Projections(Statistic):
 
 
 class ModeCounts(Statistic):
-    """How many samples lie at each known mode, `(modes,)`, int64; samples at no mode are not of high quality."""
+    """The number of samples at each known mode, `(modes,)`, int64; samples at no mode are not of high quality."""
 
     of_samples = True
 
@@ -269,32 +249,27 @@ class ModeCounts(Statistic):
 
 
 class PairMeans(Statistic):
-    """The mean over samples of a function of each and of what it should have been.
+    """The mean over samples of a function of each sample and its target.
 
     Args:
         of: Maps images and their targets, both `(B, C, H, W)` in [-1, 1], to figures `(B,)`.
-        named: What tells the function and its settings from others.
+        named: A name of the function and its settings.
     """
 
     of_samples = True
 
     def __init__(self, of: Callable[[Tensor, Tensor], Tensor], named: str) -> None:
-        self._of, self._named = of, named
+        self._of, self._settings = of, (named,)
         self.total = torch.zeros((), dtype=torch.float64)
 
-    @property
-    def kind(self) -> str:
-        return f"{super().kind} {self._named}"
-
     def update(self, batch: FeatureBatch) -> None:
-        if batch.targets is not None:  # real samples, which stand for generated ones elsewhere, have none
+        if batch.targets is not None:  # a half of the real set, compared as if it were generated, has none
             figures = self._of(batch.samples, batch.targets)
             self.total = self.total.to(figures.device) + figures.double().sum()
             self.n += len(figures)
 
     @property
     def mean(self) -> float:
-        """The mean."""
         if not self.n:
             raise UserError("there are measures of pairs, and it is not known what the samples should be")
         return float(self.total) / self.n

@@ -22,8 +22,8 @@ class CAS(Measure[LabelledImages]):
     Scores compare only where data, classifier and number of samples are the same, and so with no published score.
 
     Args:
-        max_samples: How many generated images are trained on, and how many real ones tested, at most.
-        seen: How many images training looks at, which bounds the time; a smaller set is passed through several times.
+        max_samples: The maximum number of generated images to train on, and of real ones to test.
+        seen: The images of all epochs together, which bounds the time; a smaller set has several epochs.
     """
 
     keys: ClassVar = {"eval/cas": high("accuracy on real images of a classifier trained on generated ones")}

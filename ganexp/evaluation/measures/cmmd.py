@@ -23,7 +23,7 @@ class CMMD(Measure[FirstFeatures]):
 
     Args:
         sigma: σ.
-        max_samples: How many samples of each set are looked at, at most.
+        max_samples: The maximum number of samples of each set.
     """
 
     keys: ClassVar = {"eval/cmmd": low("squared maximum mean discrepancy of CLIP embeddings under an RBF kernel, × 1000")}

@@ -19,7 +19,7 @@ class DensityCoverage(Measure[FirstFeatures]):
 
     Args:
         neighbours: k; a ball reaches to its sample's k-th nearest neighbour; 5 in the paper.
-        max_samples: How many samples of each set are looked at, at most.
+        max_samples: The maximum number of samples of each set.
     """
 
     keys: ClassVar = {"eval/density": high("density"), "eval/coverage": high("coverage")}

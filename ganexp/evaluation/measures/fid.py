@@ -46,7 +46,7 @@ class FIDInfinity(Measure[Moments | MomentsInParts]):
     random subsets of 5,000 to 50,000; latents are the usual independent ones, where the paper draws Sobol sequences.
 
     Args:
-        sizes: At how many N the distance is measured.
+        sizes: The number of values of N.
     """
 
     keys: ClassVar = {"eval/fid_infinity": low("Fréchet distance at infinitely many samples, in squared units of the features")}
@@ -78,9 +78,9 @@ class FIDInfinity(Measure[Moments | MomentsInParts]):
 class IntraFID(Measure[ClassMoments]):
     """Intra-class FID: the Fréchet distance within each class, averaged over the classes (Miyato & Koyama 2018, section 4).
 
-    It sees what FID does not: a generator that mixes classes up, or makes one image of each. Classes have far fewer samples
-    than the set, so it is higher than FID, and compares only at the same number of samples. Covariances may be singular, as
-    they are in publications. The paper takes 5,000 samples of each class; here classes are as frequent as in the data.
+    Unlike FID it shows a generator that confuses classes, or makes one image of each. Classes have far fewer samples than the
+    set, so it is higher than FID, and compares only at the same number of samples. Covariances may be singular, as they are in
+    publications. The paper takes 5,000 samples of each class; here classes are as frequent as in the data.
     """
 
     keys: ClassVar = {
@@ -90,11 +90,7 @@ class IntraFID(Measure[ClassMoments]):
     looks_at_labels = True
 
     def __call__(self, real: ClassMoments, fake: ClassMoments) -> dict[str, float]:
-        """Return the mean distance, in squared units of the features.
-
-        Raises:
-            UserError: A class has fewer than two samples.
-        """
+        """Return the mean distance, in squared units of the features; refuse classes of fewer than two samples."""
         distances = []
         for label, moments in sorted(real.of.items()):
             generated = fake.of.get(label)
@@ -112,9 +108,6 @@ def frechet_distances(real: Moments, fakes: Sequence[Moments]) -> list[float]:
     With Σ = RRᵀ and Σ' = SSᵀ, the trace of (ΣΣ')^½ is the sum of the singular values of RᵀS. Roots of the eigenvalues
     of ΣΣ', or of RᵀΣ'R, are the same numbers, but those that should be 0 come out as the root of a rounding error, and in many
     dimensions add up: to -7e-4 for a set of 100 samples in 2048 dimensions against itself. R is computed once for all.
-
-    Raises:
-        UserError: A covariance is not finite.
     """
     device = fakes[0].mean.device  # real statistics from the cache lie on the host
     of_real, mean, distances = _finite(real).to(device), real.mean.to(device), []

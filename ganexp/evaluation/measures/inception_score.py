@@ -15,11 +15,9 @@ from ganexp.ranges import checked
 class InceptionScore(Measure[FirstLogits]):
     """exp of the mean of KL(p(y|x) ‖ p(y)) over generated samples (Salimans et al. 2016), averaged over splits.
 
-    Real samples play no part.
-
     Args:
-        splits: Parts of the set, each with a p(y) of its own.
-        max_samples: How many generated samples are looked at, at most; the papers take 50,000.
+        splits: Number of parts of the set, each with its own p(y).
+        max_samples: The maximum number of generated samples; 50,000 in the papers.
     """
 
     keys: ClassVar = {"eval/inception_score": high("Inception score")}
@@ -50,8 +48,8 @@ class InceptionScoreInfinity(Measure[FirstLogits]):
     Departures: as for `FIDInfinity`.
 
     Args:
-        sizes: At how many N the score is measured.
-        max_samples: How many generated samples are looked at, at most.
+        sizes: The number of values of N.
+        max_samples: The maximum number of generated samples.
     """
 
     keys: ClassVar = {"eval/inception_score_infinity": high("Inception score at infinitely many samples")}

@@ -17,9 +17,9 @@ class KID(Measure[FirstFeatures]):
     no larger than a subset are taken whole.
 
     Args:
-        subsets: How many are drawn; the authors of KID take 100.
+        subsets: Number of subsets; 100 in the paper.
         subset_size: Samples per subset.
-        max_samples: How many samples of each set are drawn from, at most.
+        max_samples: The maximum number of samples of each set.
     """
 
     keys: ClassVar = {"eval/kid": low("kernel distance, a squared discrepancy under a cubic kernel, not multiplied by 1000")}

@@ -75,11 +75,7 @@ class LPIPS(PairMeasure):
 
     @functools.cached_property
     def _distance(self) -> Any:
-        """The network, with the learnt weights of its layers.
-
-        Raises:
-            UserError: The file does not have its weights.
-        """
+        """The network, with the learnt weights of its layers."""
         distance = needed("torchmetrics.functional.image.lpips")._LPIPS(net=self.network, pnet_rand=True)
         slices = distance.net.state_dict()  # its layers have torchvision's numbers, behind a number of their own
         try:

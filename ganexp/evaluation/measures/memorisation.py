@@ -15,7 +15,7 @@ from ganexp.ranges import checked
 COPY = 1 / 3
 """A sample is a copy if it lies within this share of the distance to the second nearest training sample (Yoon et al. 2023)."""
 AT_ONCE = 2**25
-"""How many distances are in memory at once."""
+"""The number of distances that are in memory at once."""
 
 
 class Memorisation(Measure[FirstFeatures]):
@@ -31,8 +31,8 @@ class Memorisation(Measure[FirstFeatures]):
     count neither as authentic nor as copies.
 
     Args:
-        max_samples: How many training samples, and how many generated ones, are compared at most; copies of further training
-            samples are not seen.
+        max_samples: The maximum number of training samples, and of generated ones; copies of other training samples are not
+            found.
     """
 
     keys: ClassVar = {

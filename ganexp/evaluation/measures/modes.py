@@ -35,7 +35,7 @@ class ModeCounting(Measure[ModeCounts]):
             raise Misfit("needs data with known modes, and these have none", dataset="ring", measure="auto")
 
     def sees_features(self, modes: Modes | None) -> bool:
-        return modes is not None and modes.by_classes  # which features tell apart
+        return modes is not None and modes.by_classes
 
     def unsuited(self, features: Features, modes: Modes | None) -> str:
         if modes is None:

@@ -1,4 +1,4 @@
-"""What measures of pairs have in common: they compare each sample with what G should have made of its source."""
+"""The base of measures of pairs, which compare each sample with its target."""
 
 from torch import Tensor
 
@@ -11,7 +11,7 @@ from ganexp.facts import Facts, Misfit
 class PairMeasure(Measure[PairMeans]):
     """The mean over samples of a figure of each sample and its target. It has one key.
 
-    Images are compared as they would be saved, in 8 bits per channel. The real set is not looked at.
+    Images are compared as they would be saved, in 8 bits per channel. There is no real set.
     """
 
     keeps = PairMeans
@@ -40,6 +40,5 @@ class PairMeasure(Measure[PairMeans]):
         raise NotImplementedError
 
     def __call__(self, real: PairMeans, fake: PairMeans) -> dict[str, float]:
-        """Return the mean."""
         (key,) = self.keys
         return {key: fake.mean}

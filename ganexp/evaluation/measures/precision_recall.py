@@ -17,7 +17,7 @@ class PrecisionRecall(Measure[FirstFeatures]):
 
     Args:
         neighbours: k; a sample's ball reaches to its k-th nearest neighbour; 3 in the paper.
-        max_samples: How many samples of each set are looked at, at most.
+        max_samples: The maximum number of samples of each set.
     """
 
     keys: ClassVar = {"eval/precision": high("precision"), "eval/recall": high("recall")}
