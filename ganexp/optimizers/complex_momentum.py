@@ -9,7 +9,7 @@ from annotated_types import Ge, Gt, Le, Lt
 from torch import nn
 from torch.optim import Optimizer
 
-from ganexp.optimizers.rates import add_scaled_, moving_groups
+from ganexp.optimizers.rates import add_scaled_, moving_groups, states
 from ganexp.ranges import checked
 
 
@@ -20,7 +20,6 @@ class ComplexMomentum(Optimizer):
     descent contracts on bilinear games, which it does with no real momentum.
 
     Args:
-        parameters: What is optimised.
         lr: η.
         momentum: |β|.
         angle: φ in radians; the authors take π/8 for GANs.
@@ -41,12 +40,8 @@ class ComplexMomentum(Optimizer):
 
     @torch.no_grad()
     def step(self, closure: Any = None) -> None:  # type: ignore[override]
-        """Move every parameter that has a gradient."""
         for group, moving in moving_groups(self):
-            for p in moving:
-                if not self.state[p]:
-                    self.state[p].update(real=torch.zeros_like(p), imaginary=torch.zeros_like(p))
-            real, imaginary = ([self.state[p][part] for p in moving] for part in ("real", "imaginary"))
+            real, imaginary = states(self, moving, ("real", "imaginary"))
             cosine, sine = (group["momentum"] * of(group["angle"]) for of in (math.cos, math.sin))
             turned = torch._foreach_mul(real, sine)
             torch._foreach_mul_(real, cosine)

@@ -21,7 +21,6 @@ class MovingAdam(Adam):
 
     @torch.no_grad()
     def step(self, closure: Any = None) -> None:  # type: ignore[override]
-        """Move every parameter that has a gradient."""
         for group, moving in moving_groups(self):
             gradients: Tensors = [p.grad for p in moving if p.grad is not None]
             dtype, lr, (beta_1, beta_2) = moving[0].dtype, group["lr"], group["betas"]
@@ -74,5 +73,5 @@ def _in_tensors(setting: Any, device: torch.device) -> Any:
 
 
 def _like(setting: Any, dtype: torch.dtype) -> Any:
-    """Return a number as it is, and a tensor in this type."""
+    """Return a number unchanged, and a tensor in this type."""
     return setting.to(dtype) if isinstance(setting, Tensor) else setting

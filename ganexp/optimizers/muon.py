@@ -9,7 +9,7 @@ from annotated_types import Ge, Gt, Lt
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from ganexp.optimizers.rates import add_scaled_, average_, average_squares_, moving_groups
+from ganexp.optimizers.rates import add_scaled_, average_, average_squares_, moving_groups, states
 from ganexp.ranges import checked
 
 Decay = Annotated[float, Ge(0), Lt(1)]
@@ -28,7 +28,6 @@ class Muon(Optimizer):
     on the host. Departure: first layers and embeddings are treated as matrices.
 
     Args:
-        parameters: What is optimised.
         lr: η.
         momentum: Of the matrices' momentum.
         weight_decay: λ, decoupled, of matrices alone.
@@ -58,7 +57,6 @@ class Muon(Optimizer):
 
     @torch.no_grad()
     def step(self, closure: Any = None) -> None:  # type: ignore[override]
-        """Move every parameter that has a gradient."""
         for group, moving in moving_groups(self):
             gradients = [p.grad for p in moving if p.grad is not None]
             directions = (self._orthogonal if group["matrices"] else self._adam)(group, moving, gradients)
@@ -67,10 +65,7 @@ class Muon(Optimizer):
             add_scaled_(moving, directions, -group["lr"])
 
     def _orthogonal(self, group: dict[str, Any], moving: list[nn.Parameter], gradients: list[Tensor]) -> list[Tensor]:
-        for p in moving:
-            if not self.state[p]:
-                self.state[p]["mean"] = torch.zeros_like(p)
-        means = [self.state[p]["mean"] for p in moving]
+        (means,) = states(self, moving, ("mean",))
         torch._foreach_lerp_(means, gradients, 1 - group["momentum"])
         ahead = torch._foreach_lerp(gradients, means, group["momentum"])
         return [
@@ -81,11 +76,7 @@ class Muon(Optimizer):
 
     def _adam(self, group: dict[str, Any], moving: list[nn.Parameter], gradients: list[Tensor]) -> list[Tensor]:
         beta_1, beta_2 = group["betas"]
-        for p in moving:
-            if not self.state[p]:
-                step = torch.zeros((), dtype=torch.float64, device=p.device)
-                self.state[p].update(mean=torch.zeros_like(p), square=torch.zeros_like(p), step=step)
-        means, squares, steps = ([self.state[p][name] for p in moving] for name in ("mean", "square", "step"))
+        means, squares, steps = states(self, moving, ("mean", "square"), ("step",))
         torch._foreach_add_(steps, 1)
         average_(means, gradients, beta_1)
         average_squares_(squares, gradients, beta_2)

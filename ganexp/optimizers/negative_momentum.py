@@ -8,7 +8,7 @@ from annotated_types import Gt, Lt
 from torch import nn
 from torch.optim import Optimizer
 
-from ganexp.optimizers.rates import add_scaled_, moving_groups
+from ganexp.optimizers.rates import add_scaled_, moving_groups, states
 from ganexp.ranges import checked
 
 
@@ -16,7 +16,6 @@ class NegativeMomentum(Optimizer):
     """v ← β v − η g, θ ← θ + v, with β in (−1, 1) (Polyak 1964; β < 0 for games, Gidel et al. 2019, equation 5).
 
     Args:
-        parameters: What is optimised.
         lr: η.
         momentum: β. With about −½, alternating descent converges on bilinear games, which it does not for β ≥ 0.
     """
@@ -35,12 +34,8 @@ class NegativeMomentum(Optimizer):
 
     @torch.no_grad()
     def step(self, closure: Any = None) -> None:  # type: ignore[override]
-        """Move every parameter that has a gradient."""
         for group, moving in moving_groups(self):
-            for p in moving:
-                if not self.state[p]:
-                    self.state[p]["velocity"] = torch.zeros_like(p)
-            velocities = [self.state[p]["velocity"] for p in moving]
+            (velocities,) = states(self, moving, ("velocity",))
             torch._foreach_mul_(velocities, group["momentum"])
             add_scaled_(velocities, [p.grad for p in moving], -group["lr"])
             torch._foreach_add_(moving, velocities)

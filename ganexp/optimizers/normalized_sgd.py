@@ -18,7 +18,6 @@ class NormalizedSGD(Optimizer):
     As with Adam, the ratio of the two players' step lengths is constant. A gradient of zero moves nothing.
 
     Args:
-        parameters: What is optimised.
         lr: η, the length of a step.
     """
 
@@ -30,7 +29,6 @@ class NormalizedSGD(Optimizer):
 
     @torch.no_grad()
     def step(self, closure: Any = None) -> None:  # type: ignore[override]
-        """Move every parameter that has a gradient."""
         moving = [[p for p in group["params"] if p.grad is not None] for group in self.param_groups]
         norm = torch.nn.utils.get_total_norm([p.grad for own in moving for p in own])
         scale = torch.where(norm > 0, 1 / norm, 0)

@@ -8,7 +8,7 @@ from annotated_types import Ge, Gt, Lt
 from torch import nn
 from torch.optim import Optimizer
 
-from ganexp.optimizers.rates import add_scaled_, average_, average_squares_, moving_groups
+from ganexp.optimizers.rates import add_scaled_, average_, average_squares_, moving_groups, states
 from ganexp.ranges import checked
 
 Decay = Annotated[float, Ge(0), Lt(1)]
@@ -18,7 +18,6 @@ class OptimisticAdam(Optimizer):
     """θ ← θ − 2η uₜ + η uₜ₋₁, with u = m̂ / (√v̂ + ε) Adam's direction and u₀ = 0 (Daskalakis et al. 2018, algorithm 1).
 
     Args:
-        parameters: What is optimised.
         lr: η.
         betas: Decay rates of the averages m and v.
         eps: ε.
@@ -40,17 +39,10 @@ class OptimisticAdam(Optimizer):
 
     @torch.no_grad()
     def step(self, closure: Any = None) -> None:  # type: ignore[override]
-        """Move every parameter that has a gradient."""
         for group, moving in moving_groups(self):
             lr, (beta_1, beta_2) = group["lr"], group["betas"]
             gradients = [p.grad for p in moving]
-            for p in moving:
-                if not self.state[p]:
-                    zeros = {name: torch.zeros_like(p) for name in ("mean", "square", "direction")}
-                    self.state[p].update(zeros, step=torch.zeros((), dtype=torch.float64, device=p.device))
-            means, squares, directions, steps = (
-                [self.state[p][name] for p in moving] for name in ("mean", "square", "direction", "step")
-            )
+            means, squares, directions, steps = states(self, moving, ("mean", "square", "direction"), ("step",))
             torch._foreach_add_(steps, 1)
             average_(means, gradients, beta_1)
             average_squares_(squares, gradients, beta_2)

@@ -50,11 +50,7 @@ class Optimized:
         retain_graph: bool = False,
         create_graph: bool = False,
     ) -> tuple[Tensor | None, ...]:
-        """Return an objective's gradients for the trainable parameters; those for `redundant` are computed and discarded.
-
-        Raises:
-            ValueError: The objective depends on no trainable parameter.
-        """
+        """Return an objective's gradients for the trainable parameters; those for `redundant` are computed and discarded."""
         own = self.trainable()
         gradients: tuple[Tensor | None, ...] = ()
         if objective.requires_grad:
@@ -81,7 +77,8 @@ class Optimized:
         clipped = gradients if self.max_norm is None else clip(gradients, self.max_norm)
         for parameter, gradient in zip(parameters, clipped, strict=True):
             if gradient is not None and gradient.stride() != parameter.stride():
-                gradient = _laid_out_like(parameter, gradient)
+                # `torch.autograd.grad` returns any layout, and fused Adam reads gradient, weight and moments as flat arrays
+                gradient = torch.empty_like(parameter, dtype=gradient.dtype).copy_(gradient)
             parameter.grad = gradient
         self.optimizer.step()
         for parameter in parameters:
@@ -143,12 +140,7 @@ def clip(gradients: tuple[Tensor | None, ...], max_norm: float) -> tuple[Tensor 
 def refuse_foreign_parameters(
     generator: nn.Module, discriminator: nn.Module, optimizer_g: Optimizer, optimizer_d: Optimizer
 ) -> None:
-    """Refuse networks and optimisers that do not belong together.
-
-    Raises:
-        ValueError: A network is wrapped for data parallelism, the networks share parameters, or an optimiser has parameters
-            that are not its network's.
-    """
+    """Refuse networks wrapped for data parallelism, networks that share parameters, and foreign parameters of an optimiser."""
     networks = {"generator": generator, "discriminator": discriminator}
     for name, network in networks.items():
         wrapper = next((type(m).__name__ for m in network.modules() if type(m).__name__ in WRAPPERS), None)
@@ -164,20 +156,11 @@ def refuse_foreign_parameters(
             f"generator and discriminator share parameters, {names[0]} among them, and an update of one would move the other: "
             "give each its own layers, by copy.deepcopy for example"
         )
-    for (name, network), key, optimizer in zip(
-        networks.items(), ("optimizer_g", "optimizer_d"), (optimizer_g, optimizer_d), strict=True
+    for key, optimizer, (name, network) in zip(
+        ("optimizer_g", "optimizer_d"), (optimizer_g, optimizer_d), networks.items(), strict=True
     ):
         if _ids(_parameters(optimizer)) - _ids(network.parameters()):
             raise ValueError(f"{key} has parameters that are not the {name}'s: give it {name}.parameters(), and no others")
-
-
-def _laid_out_like(parameter: Tensor, tensor: Tensor) -> Tensor:
-    """Give a tensor its parameter's strides, as `backward()` gives a gradient.
-
-    `torch.autograd.grad` returns any layout, even an expanded number. Fused Adam reads gradient, weight and moments as flat
-    arrays, so that its step would be silently wrong if their layouts differed.
-    """
-    return torch.empty_like(parameter, dtype=tensor.dtype).copy_(tensor)
 
 
 def _numbers(setting: Any) -> Any:

@@ -1,6 +1,6 @@
 """Arithmetic with learning rates and decay rates that are numbers, or tensors on the device if a schedule moves them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
@@ -67,6 +67,15 @@ def moving_groups(optimizer: Optimizer) -> Iterator[tuple[dict[str, Any], list[A
     for group in optimizer.param_groups:
         if moving := [p for p in group["params"] if p.grad is not None]:  # torch's multi-tensor functions take no empty list
             yield group, moving
+
+
+def states(optimizer: Optimizer, moving: list[Any], zeros: Sequence[str], counts: Sequence[str] = ()) -> list[list[Tensor]]:
+    """Return the states of parameters by name: at first zeros like the parameter, and counts of 0 in float64."""
+    for p in moving:
+        if not optimizer.state[p]:
+            counters = {name: torch.zeros((), dtype=torch.float64, device=p.device) for name in counts}
+            optimizer.state[p].update({name: torch.zeros_like(p) for name in zeros} | counters)
+    return [[optimizer.state[p][name] for p in moving] for name in (*zeros, *counts)]
 
 
 def keep_on_device(optimizer: Optimizer) -> None:

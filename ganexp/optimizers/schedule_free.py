@@ -26,7 +26,6 @@ class ScheduleFree(Optimizer):
     first trained.
 
     Args:
-        parameters: What is optimised.
         lr: η, constant in the paper.
         betas: β₁, between z and x, and Adam's β₂.
         eps: ε.
