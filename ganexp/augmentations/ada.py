@@ -31,7 +31,7 @@ class Ada(Adaptive):
     however far outside they are; filters and noise, which did not help the authors (section 2.2), are missing.
 
     Args:
-        policy: Which classes of transformations are applied, in this order; at least one.
+        policy: The classes of transformations, in their order; at least one.
         shares: The factor of p for each class, in the order of `policy`; by default 1.
         p: A constant probability, unless `moving` moves it; None for one that adapts to D's overfitting.
         target, images, every: As in `Adaptive`.

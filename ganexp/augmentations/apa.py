@@ -38,18 +38,17 @@ class Apa(Adaptive):
         super().__init__(p=p, target=target, images=images, every=every)
 
     def transform(self, images: Tensor) -> Tensor:
-        """Return images as they are."""
         return images
 
     def shown_as_real(self, x: Batch, fake: Batch) -> Batch:
-        shown = self.uniform(x.values) < self.p
-        values = torch.where(shown, fake.values.detach(), x.values)
+        replaced = self.uniform(x.values) < self.p
 
-        def mixed(fake_part: Tensor, real_part: Tensor) -> Tensor:
-            return torch.where(shown.view(-1, *[1] * (real_part.dim() - 1)), fake_part, real_part)
+        def mixed(of_fake: Tensor, of_real: Tensor) -> Tensor:
+            return torch.where(replaced.view(-1, *[1] * (of_real.dim() - 1)), of_fake, of_real)
 
-        def if_any(fake_part: Tensor | None, real_part: Tensor | None) -> Tensor | None:
-            return None if fake_part is None or real_part is None else mixed(fake_part, real_part)
+        def if_any(of_fake: Tensor | None, of_real: Tensor | None) -> Tensor | None:
+            return None if of_fake is None or of_real is None else mixed(of_fake, of_real)
 
         conditions = tuple(map(mixed, fake.conditions, x.conditions))
-        return Batch(values, conditions, if_any(fake.source, x.source), if_any(fake.target, x.target))
+        source, target = if_any(fake.source, x.source), if_any(fake.target, x.target)
+        return Batch(mixed(fake.values.detach(), x.values), conditions, source, target)

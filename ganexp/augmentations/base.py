@@ -38,7 +38,7 @@ class Augmentation(Drawing, Part):
     """The processes that train together: each draws random numbers for the global batch and takes its own share of them."""
 
     pack = 1
-    """How many images are stacked in the channels of what D scores."""
+    """The number of images that are stacked in the channels of a sample of D."""
 
     def begin(self, seed: int, device: torch.device, pack: int = 1) -> None:
         """Seed the random stream, and create the state on the device; called once, by the GAN."""
@@ -50,11 +50,7 @@ class Augmentation(Drawing, Part):
         raise NotImplementedError
 
     def refuse(self, shape: tuple[int, ...]) -> None:
-        """Refuse samples that the augmentation cannot transform.
-
-        Args:
-            shape: Of one sample.
-        """
+        """Refuse a shape of samples that the augmentation cannot transform."""
         if len(shape) != 3:
             raise ValueError(f"it transforms images, but samples of shape {shape} are not images")
 
@@ -81,7 +77,7 @@ class Augmentation(Drawing, Part):
         return replace(batch, values=self.transform(images).unflatten(0, (-1, self.pack)).flatten(1, 2))
 
     def shown_as_real(self, x: Batch, fake: Batch) -> Batch:
-        """Return the samples that count as real in D's updates: the real samples, by default."""
+        """Return the samples that count as real in D's updates; by default the real samples."""
         return x
 
     def before(self, discriminator: Discriminator) -> Discriminator:

@@ -55,7 +55,7 @@ def positions(
 
     Args:
         images: `(B, C, H, W)`.
-        scale: The factor of the size, `(B, 1, 1, 1)` like all that follow.
+        scale: The factor of the size, `(B, 1, 1, 1)` like the following.
         before: An angle in radians.
         stretch: The factor of the width, and the divisor of the height.
         after: An angle in radians.

@@ -27,20 +27,20 @@ def rankings(
         direction: As for `best_of`.
     """
     described = zip(runs, names, combinations, bases(runs, metric), strict=True)
-    reached = [outcome(run, name, of, metric, basis) for run, name, of, basis in described]
-    best = best_of(runs, metric, direction) if any(one.value is not None for one in reached) else "lowest"
-    ranks = ranked(reached, best)
+    outcomes = [outcome(run, name, combination, metric, basis) for run, name, combination, basis in described]
+    best = best_of(runs, metric, direction) if any(result.value is not None for result in outcomes) else "lowest"
     measures = [known(run.measures).get(metric) for run in runs]
     notes = {measure.basis: measure.note for measure in measures if measure}
     return [
-        replace(ranking, note=next((notes[by] for by in notes if by and ranking.basis.endswith(by)), "")) for ranking in ranks
+        replace(ranking, note=next((notes[basis] for basis in notes if basis and ranking.basis.endswith(basis)), ""))
+        for ranking in ranked(outcomes, best)
     ], best
 
 
 def of_one_algorithm(runs: Sequence[RecordedRun]) -> list[str]:
-    """Return sentences about strategies of these runs that make the same updates, so that equal figures surprise nobody.
+    """Return sentences about strategies of these runs that make the same updates, and so have equal figures.
 
-    Only ganexp's own strategies are looked at, and only with one update of each network, where what they declare holds.
+    They are found by what ganexp's own strategies declare, which holds with one update of each network.
     """
     chosen = {
         str(node["name"]): node for run in runs if isinstance(node := run.config.get("strategy"), dict) and "name" in node
@@ -88,13 +88,7 @@ def bases(runs: Sequence[RecordedRun], metric: str) -> list[str]:
 
 
 def best_of(runs: Sequence[RecordedRun], metric: str, direction: str = "auto") -> str:
-    """Return which figures are best, `lowest` or `highest`, given Optuna's `minimize` or `maximize`.
-
-    With `auto`, it is what the key declares.
-
-    Raises:
-        UserError: The key declares nothing.
-    """
+    """Return which figures are best, `lowest` or `highest`: with `auto` as the key declares, else by Optuna's `direction`."""
     if direction != "auto":
         return "highest" if direction == "maximize" else "lowest"
     declared = [known(run.measures)[metric].best for run in runs if metric in known(run.measures)]

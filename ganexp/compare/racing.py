@@ -87,7 +87,7 @@ def race_for(contenders: Mapping[str, Contender], *, turns: int, turn_s: float, 
 
 
 def seconds_of(step: Callable[[], object], times: int, device: torch.device) -> float:
-    """Return how many seconds `times` calls take until the device has finished them."""
+    """Return the seconds of `times` calls, until the device has finished them."""
     synchronize(device)
     start = time.perf_counter()
     for _ in range(times):

@@ -23,23 +23,17 @@ MARKS = {"best": "*", "tied": "*", "not distinguishable": "=", "untested": "?"}
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result of a run.
-
-    Args:
-        run: Its name.
-        combination: The name of its settings without the seed.
-        seed: Its seed.
-        value: The figure by which runs are ranked; None if it has none.
-        reason: Why it has none.
-        basis: What the figure was measured by; figures of different bases are not comparable.
-    """
+    """The result of a run, by its name."""
 
     run: str
     combination: str
+    """The name of its settings without the seed."""
     seed: str
     value: float | None = None
+    """The figure by which runs are ranked; None if it has none, for a `reason`."""
     reason: str = ""
     basis: str = ""
+    """The description of the measurement; figures of different bases are not comparable."""
 
 
 @dataclass
@@ -93,7 +87,7 @@ class Place:
 
     @property
     def seeds(self) -> str:
-        """How many seeds have a figure, and of how many if some have none: `4 of 5`."""
+        """The number of seeds with a figure, and of all seeds if some have none: `4 of 5`."""
         n = len(self.values)
         return f"{n} of {n + len(self.missing)}" if self.missing else str(n)
 
@@ -132,17 +126,12 @@ class Place:
 
 @dataclass
 class Ranking:
-    """Combinations with comparable figures, the best first; those without any figure last.
-
-    Args:
-        basis: What the figures were measured by.
-        places: The combinations.
-        note: What a reader should know about the figures.
-    """
+    """Combinations with comparable figures of one basis, the best first; those without any figure last."""
 
     basis: str
     places: list[Place]
     note: str = ""
+    """What a reader should know about the figures."""
 
 
 def ranked(outcomes: Sequence[Outcome], best: str = "lowest") -> list[Ranking]:

@@ -13,7 +13,7 @@ from ganexp.losses import WGAN
 from ganexp.prior import Prior
 
 ITERATIONS = 100
-"""How many iterations are run, of which the second half is measured; each half is a multiple of lookahead's period."""
+"""The number of iterations, of which the second half is measured; each half is a multiple of lookahead's period."""
 
 
 class _Points(nn.Module):
@@ -53,9 +53,6 @@ def contraction(strategy: Callable[..., None], eigenvalues: Sequence[complex], r
 
     Returns:
         The factor; infinite where float64 overflows.
-
-    Raises:
-        ValueError: The rule does not fit this game, for example its loss.
     """
     size = len(eigenvalues)
     generator, discriminator = _Points(size), _Quadratic(torch.tensor(eigenvalues, dtype=torch.complex128))

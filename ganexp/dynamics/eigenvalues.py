@@ -46,9 +46,6 @@ def spectrum(field: Field, *, count: int = 6, products: int = 300) -> Spectrum:
         field: v at this point.
         count: Number of eigenvalues of each kind.
         products: Approximate number of products that each of the four searches may take.
-
-    Raises:
-        ValueError: Second derivatives are not finite.
     """
     d, g = field.split(field.vector)
 
@@ -61,17 +58,14 @@ def spectrum(field: Field, *, count: int = 6, products: int = 300) -> Spectrum:
     whole = _operator(field.transposed, field.vector)
     largest, leftmost = (_eigenvalues(whole, which, count, products) for which in ("LM", "SR"))
     eigenvalues = np.concatenate([largest, leftmost])
+    first = largest[np.argmax(abs(largest))] if len(largest) else float("nan")
     return Spectrum(
         _distinct(eigenvalues[np.argsort(-abs(eigenvalues), kind="stable")]),
         smallest_real=float(eigenvalues.real.min()) if len(leftmost) else float("nan"),
-        rotation=_rotation(largest[np.argmax(abs(largest))]) if len(largest) else float("nan"),
+        rotation=float(abs(first.imag) / abs(first)) if first else 0.0,
         d=_ends(_operator(of_d, d), products),
         g=_ends(_operator(of_g, g), products),
     )
-
-
-def _rotation(eigenvalue: complex) -> float:
-    return float(abs(eigenvalue.imag) / abs(eigenvalue)) if eigenvalue else 0.0
 
 
 def _operator(product: Callable[[Vector], Vector], like: Vector) -> "LinearOperator":

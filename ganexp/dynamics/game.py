@@ -27,9 +27,6 @@ def still(gan: GAN, x: Batch, z: Batch) -> Iterator[Field]:
         gan: The GAN of a single process.
         x: Real samples in [-1, 1], or points, with their labels if the networks read any.
         z: As many latents.
-
-    Raises:
-        ValueError: A layer of a network has no second derivative.
     """
     view = copy.copy(gan)
     view.augment, view.timer = NoAugmentation(), timer_for(gan.prior.device)

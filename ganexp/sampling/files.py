@@ -34,9 +34,9 @@ class Series:
     Args:
         trained: The generator.
         seed, label, truncation: As in `Trained.sample`.
-        batch_size: How many are generated at a time.
-        advance: Called with how many more are done, for a progress bar.
-        processes: The processes that generate together, each its share of the batches; by default only this one.
+        batch_size: The number of samples in a batch.
+        advance: Called with the number of further samples after each batch, for a progress bar.
+        processes: The processes that share the batches; by default this one alone.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class Series:
         return {"generator": self.trained.digest, "seed": self._seed, **self._description, **self._generator.how}
 
     def refuse(self, indices: Sequence[int]) -> None:
-        """Generate the first and the last sample, so that errors come before a folder is claimed."""
+        """Generate the first and the last sample, so that errors are raised before a folder is claimed."""
         if ends := [*indices[:1], *indices[-1:]]:
             self._generate(ends)
 
@@ -93,14 +93,14 @@ class Series:
 
 
 def pixels(samples: Tensor) -> np.ndarray:
-    """Return images `(B, C, H, W)` in [-1, 1] as `(B, H, W, C)`, uint8, and anything else as it is."""
+    """Return images `(B, C, H, W)` in [-1, 1] as `(B, H, W, C)`, uint8, and anything else unchanged."""
     if samples.dim() != 4:
         return samples.cpu().numpy()
     return to_pixels(samples).permute(0, 2, 3, 1).contiguous().cpu().numpy()
 
 
 def write_pngs(series: Series, indices: Sequence[int], folder: Path, *, overwrite: bool = False) -> int:
-    """Write `<index>.png` for each index that is not there yet, and return how many were written."""
+    """Write `<index>.png` for each index that is not there yet, and return their number."""
     _refuse_non_pictures(series.trained)
 
     def missing() -> list[int]:
@@ -119,7 +119,7 @@ def write_pngs(series: Series, indices: Sequence[int], folder: Path, *, overwrit
 def write_shards(series: Series, indices: range, folder: Path, *, shard_size: int = 10_000, overwrite: bool = False) -> int:
     """Write `samples-<number>.tar` shards as WebDataset reads them: `<index>.png`, and its class as `<index>.cls`.
 
-    A shard is written whole or not at all, and existing ones are kept. Returns how many were written.
+    A shard is written whole or not at all, and existing ones are kept. Returns the number of written shards.
     """
     if shard_size < 1:
         raise UserError(f"a shard should have 1 or more samples, not {shard_size}")
@@ -153,13 +153,11 @@ def write_npz(series: Series, indices: Sequence[int], path: Path, *, overwrite: 
         return
     classes: list[int] = []
     with atomic_write(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
-        begun = False
         with archive.open("arr_0.npy", "w", force_zip64=True) as array:
-            for samples, labels in series.gathered(indices):
-                if not begun:
+            for batch, (samples, labels) in enumerate(series.gathered(indices)):
+                if not batch:
                     header = {"descr": samples.dtype.str, "fortran_order": False, "shape": (len(indices), *samples.shape[1:])}
                     np.lib.format.write_array_header_1_0(array, header)
-                    begun = True
                 array.write(samples.tobytes())
                 classes += labels
         if classes:
@@ -184,15 +182,15 @@ def _claim(folder: Path, described: dict[str, Any], overwrite: bool) -> None:
     """Claim a folder for these samples, and refuse one that holds other samples or something else."""
     if folder.exists() and not folder.is_dir():
         raise UserError(f"{folder} is a file: name a folder with --output")
-    there = read_document(folder / DOCUMENT)
-    if not overwrite and there != json.loads(json.dumps(described)) and folder.exists() and any(folder.iterdir()):
-        differing = [key for key, value in described.items() if there.get(key) != value]
+    present = read_document(folder / DOCUMENT)
+    if not overwrite and present != json.loads(json.dumps(described)) and folder.exists() and any(folder.iterdir()):
+        differing = [key for key, value in described.items() if present.get(key) != value]
         others = "other samples" + f" (not the same {', '.join(key.replace('_', ' ') for key in differing)})" * bool(differing)
-        other = others if there else "something else"
-        raise UserError(f"{folder} holds {other}: add --overwrite to write there, or name another place with --output")
+        content = others if present else "something else"
+        raise UserError(f"{folder} holds {content}: add --overwrite to write there, or name another place with --output")
     folder.mkdir(parents=True, exist_ok=True)
     remove_unfinished(folder)
-    if overwrite:  # otherwise old samples, of which there may be more, would be taken for new ones
+    if overwrite:  # old samples, of which there may be more, are not samples of this series
         for path in folder.iterdir():
             if SAMPLE_FILE.fullmatch(path.name):
                 path.unlink()
@@ -221,6 +219,6 @@ def _encoded(image: np.ndarray) -> bytes:
 
 
 def _add(shard: tarfile.TarFile, name: str, content: bytes) -> None:
-    entry = tarfile.TarInfo(name)  # without a time or an owner, so that the same samples give the same bytes
+    entry = tarfile.TarInfo(name)  # without a time or an owner, so that equal samples give equal files
     entry.size = len(content)
     shard.addfile(entry, io.BytesIO(content))

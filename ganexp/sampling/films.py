@@ -52,9 +52,9 @@ def walk(stops: Tensor, frames: int, between: Between, *, closed: bool) -> Tenso
 
     Args:
         stops: `(K, …, latent_dim)`.
-        frames: How many latents there are from one stop to the next, the first of the two included.
+        frames: The number of latents from one stop to the next, the first stop included.
         between: `linear` or `spherical`.
-        closed: Whether it goes back to the first stop, whose frame then is not repeated at the end.
+        closed: Whether the walk returns to the first stop, which is not repeated at the end.
 
     Returns:
         `(K * frames, …)` if closed, else `((K - 1) * frames + 1, …)`, which ends at the last stop.
@@ -82,15 +82,15 @@ def frames_of(
 
     Args:
         trained: The generator, of images or of points.
-        stops: Indices of the samples that the walk passes, `tiles` of them at each stop.
-        frames: How many there are from one stop to the next.
-        tiles: How many walks are shown beside each other. Each has the class of its tile, if there are classes.
+        stops: Indices of the samples at the stops, `tiles` of them for each stop.
+        frames: The number of frames from one stop to the next.
+        tiles: The number of walks beside each other. Each has the class of its tile, if there are classes.
         way: `linear` or `spherical`.
         seed: As in `Trained.sample`.
         label: As in `Trained.sample`.
         truncation: As in `Trained.sample`.
-        closed: Whether the walk ends where it began, so that it can be shown in a loop.
-        enlarge: The width and height, in pixels, at which each pixel of a sample is shown.
+        closed: Whether the walk returns to its start, for a loop.
+        enlarge: Width and height, in pixels, of each pixel of a sample.
     """
     if frames < 1:
         raise UserError(f"there should be 1 or more frames from one sample to the next, not {frames}")

@@ -19,11 +19,11 @@ EPSILON = 1e-14
 class Scored(Trained):
     """A generator that chooses the latent of each index by D's scores.
 
-    The choice is a function of the weights, the seed and the index. Since it rests on D's scores, it is the same in any batch
-    only where the rounding of scores does not tip a decision.
+    The choice is a function of the weights, the seed and the index, unless the rounding of scores, which depends on the batch,
+    changes a decision.
 
     Args:
-        trained: The generator, as it is.
+        trained: The generator.
         discriminator: Called as `discriminator(x)`, or `discriminator(x, labels)`; its scores have to be log p(x)/g(x), up to a
             constant, p being the density of the data and g that of the samples.
     """
@@ -34,11 +34,11 @@ class Scored(Trained):
 
     @property
     def how(self) -> dict[str, Any]:
-        """The digest of the discriminator's weights; each method adds its own settings."""
+        """The digest of the discriminator's weights; methods add their settings."""
         return {"discriminator": weights_digest(self.discriminator.state_dict())}
 
     def under(self, truncation: float | None) -> tuple[Trained, None]:
-        """Return the generator as it is, and refuse a truncation."""
+        """Return the generator, and refuse a truncation."""
         if truncation is not None:
             raise UserError("truncation does not go with a method of sampling, which weighs the whole prior: leave it out")
         return self, None
@@ -75,7 +75,7 @@ class Langevin(Scored):
 
     Args:
         trained, discriminator: As in `Scored`.
-        steps: How many steps.
+        steps: Number of steps.
         step_size: ε.
     """
 
@@ -128,8 +128,8 @@ class Rejection(Scored):
     Args:
         trained, discriminator: As in `Scored`.
         percentile: The percentile of F, from 0 to 100; None means γ = 0.
-        pilot: How many samples M and γ are taken from.
-        most: After how many candidates an index is given up.
+        pilot: Number of samples for M and γ.
+        most: The maximum number of candidates of an index.
     """
 
     @checked

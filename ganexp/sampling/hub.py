@@ -52,16 +52,12 @@ def push(
     The commit holds what `save` writes, with a card that says how to load the generator from there.
 
     Args:
-        trained: The generator, as `ganexp.load` has returned it.
+        trained: The generator, as returned by `ganexp.load`.
         repo: `owner/name`.
-        discriminator: The discriminator of the same run, if it is to be published too.
-        licence: As the hub calls it, such as `mit`; without one, the card has none.
+        discriminator: The discriminator of the same run, to be published too.
+        licence: The hub's identifier of a licence for the card, such as `mit`.
         private: Whether a new repository is visible to its owner only.
         message: The message of the commit.
-
-    Raises:
-        UserError: The hub refuses it or cannot be reached, or the generator has no configuration.
-        OSError: There is no room for the files.
     """
     repo = repo.removeprefix(SCHEME)
     with tempfile.TemporaryDirectory() as folder:

@@ -17,7 +17,7 @@ from ganexp.printable import printable
 from ganexp.streams import stream, undisturbed
 
 AT_ONCE = 256
-"""How many samples are generated at a time, by default."""
+"""The default number of samples in a batch."""
 DIRECTIONS = ("a_to_b", "b_to_a")
 """The two modules of a generator of both directions."""
 STYLES = 10_000
@@ -44,15 +44,14 @@ class Trained(nn.Module):
 
     Args:
         network: Called as `network(z)`, or `network(z, labels)` if it is conditional; a translator as `network(source)`.
-        latent_dim: Length of one latent vector.
+        latent_dim: Length of a latent vector.
         prior: The distribution of latents, `normal` or `uniform`.
-        shape: Of one sample: `(C, H, W)` for images in [-1, 1], `(2,)` for points.
-        classes: How many classes it was conditioned on; 0 is none.
-        device, dtype: The device and the type of its weights.
-        origin: Where it comes from.
-        source_shape: Of one source, for a translator, which has no latents: `(C, H, W)`; empty for any other generator.
-        source_ranges: What is black and white in files of more than eight bits that sources are read from, or None; of a
-            translator of both directions, for each.
+        shape: Shape of a sample: `(C, H, W)` for images in [-1, 1], `(2,)` for points.
+        classes: Number of classes, 0 for none.
+        device, dtype: Of its weights.
+        origin: Its training.
+        source_shape: Shape of a source, `(C, H, W)`, for a translator, which has no latents; empty for any other generator.
+        source_ranges: Black and white in files of more than eight bits that sources are read from, or None; for each direction.
     """
 
     _where: Tensor
@@ -88,7 +87,7 @@ class Trained(nn.Module):
         """Shape of one of `pictures`."""
 
     def given(self) -> dict[str, Any]:
-        """Return the arguments that a generator of the same samples, from other latents, is made with."""
+        """Return the constructor's arguments for a generator of the same samples from other latents."""
         names = ("latent_dim", "prior", "shape", "classes", "device", "dtype", "origin")
         return {name: getattr(self, name) for name in names}
 
@@ -115,22 +114,18 @@ class Trained(nn.Module):
     ) -> Tensor:
         """Generate the samples `first` to `first + n - 1` of a seed, `(n, …)`.
 
-        The same index gives the same sample, wherever and beside however many others it is generated: its latent is the same to
-        the last bit, and the network's output is the same up to rounding, which may depend on the batch. (A network that draws
-        random numbers of its own draws the same ones for the same batch.)
+        The sample of an index does not depend on the others: its latent is the same to the last bit, and the network's output
+        up to rounding, which may depend on the batch. (A network that draws random numbers draws the same ones for the same
+        batch.)
 
         Args:
-            n: How many.
+            n: The number of samples.
             seed: The seed of the latents.
             label: The class of all samples, for a conditional generator, by its number or its name (a text that is no name is
                 read as a number); by default classes take turns: index modulo classes.
-            truncation: For more typical and less varied samples; by default none. Where the generator has styles, ψ of
-                `truncated`, 1 for none; otherwise the bound of each latent's coordinates.
-            first: The index of the first one.
-
-        Raises:
-            UserError: `n`, the class or the truncation is out of range, or the latents are to be truncated and are not
-                normal.
+            truncation: For more typical and less varied samples; by default none. With styles, it is ψ of `truncated`, 1 for
+                none; otherwise the bound of each latent's coordinates.
+            first: The index of the first sample.
         """
         if n < 1:
             raise UserError(f"n should be 1 or more samples, not {n}")
@@ -145,7 +140,7 @@ class Trained(nn.Module):
         truncation: float | None = None,
         batch_size: int = AT_ONCE,
     ) -> Iterator[Tensor]:
-        """Generate the samples of indices batch by batch, as in `sample`; only one batch is in memory at a time."""
+        """Generate the samples of indices batch by batch, as in `sample`."""
         generator, bound = self.under(truncation)
         for part in in_batches(indices, batch_size):
             yield generator.generate(generator.latents(part, seed, label=label, truncation=bound), seed)
@@ -168,17 +163,17 @@ class Trained(nn.Module):
 
     @property
     def sides_divisible_by(self) -> int:
-        """What divides the sides of every source that the network takes, by its attribute `sides_divisible_by`."""
+        """The number that has to divide the sides of a source, by the network's attribute of this name."""
         return int(getattr(self.network, "sides_divisible_by", 1))
 
     @property
     def smallest_side(self) -> int:
-        """The least side of a source that the network takes, by its attribute `smallest_side`."""
+        """The smallest side of a source, by the network's attribute of this name."""
         return int(getattr(self.network, "smallest_side", 1))
 
     @property
     def has_styles(self) -> bool:
-        """Whether the network makes its samples from styles, by the methods `styles` and `synthesis`."""
+        """Whether the network has styles, by its methods `styles` and `synthesis`."""
         return hasattr(self.network, "styles") and hasattr(self.network, "synthesis")
 
     def truncated(self, psi: float) -> "Trained":
@@ -196,7 +191,7 @@ class Trained(nn.Module):
         return Truncated(self, psi)
 
     def under(self, truncation: float | None) -> "tuple[Trained, float | None]":
-        """Return the generator that makes truncated samples, and the bound that its latents then have."""
+        """Return the generator of truncated samples, and the bound of its latents."""
         return (self.truncated(truncation), None) if self.has_styles and truncation is not None else (self, truncation)
 
     @cached_property
@@ -247,7 +242,7 @@ class Trained(nn.Module):
         return number
 
     def generate(self, z: Batch, seed: int = 0) -> Tensor:
-        """Generate one sample per latent, `(N, …)`, all of them finite, without advancing a global random stream."""
+        """Generate a sample for each latent, `(N, …)`, all of them finite, without advancing a global random stream."""
         with torch.no_grad(), undisturbed(self.device, seed):  # for generators that draw noise of their own
             samples = self(z.values, *z.conditions)
         if not samples.isfinite().all():
@@ -256,7 +251,7 @@ class Trained(nn.Module):
 
     @property
     def how(self) -> dict[str, Any]:
-        """How latents are chosen, as plain values; empty if they come straight from the prior."""
+        """The choice of latents, as plain values; empty if they are drawn from the prior."""
         return {}
 
     @property
@@ -266,12 +261,7 @@ class Trained(nn.Module):
 
 
 class Truncated(Trained):
-    """A generator whose styles are truncated: see `Trained.truncated`.
-
-    Args:
-        trained: The generator, as it is.
-        psi: ψ.
-    """
+    """A generator whose styles are truncated by ψ: see `Trained.truncated`."""
 
     def __init__(self, trained: Trained, psi: float) -> None:
         super().__init__(TowardsMean(trained.network, trained.mean_style, psi), **trained.given())
@@ -303,14 +293,13 @@ class TowardsMean(nn.Module):
 def latents(indices: Iterable[int], latent_dim: int, prior: str, *, seed: int, truncation: float | None = None) -> Tensor:
     """Draw the latents of indices, `(N, latent_dim)`, in float64 on the CPU.
 
-    Each comes from a random stream of its own, so that it depends neither on the batch it is drawn in nor on the device that it
-    will be used on.
+    Each index has a random stream of its own, so that its latent depends neither on the batch nor on the device.
 
     Args:
-        indices: Which ones, counted from 0.
-        latent_dim: The length of each.
+        indices: Indices, counted from 0.
+        latent_dim: Length of a latent vector.
         prior: `normal`, or `uniform` on (-1, 1).
-        seed: Tells one series of latents from another.
+        seed: The seed of the series.
         truncation: Draw again each coordinate whose absolute value exceeds this bound (the truncation trick of BigGAN: Brock,
             Donahue & Simonyan 2019, section 3.1). Only for a normal prior.
     """

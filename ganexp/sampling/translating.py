@@ -26,11 +26,7 @@ OF_THE_NAME = (errno.ENAMETOOLONG, errno.EILSEQ, errno.EINVAL, errno.EISDIR, err
 
 
 def refuse_place(pictures: Pictures, folder: Path) -> None:
-    """Refuse a folder for results before anything is written there.
-
-    The folder may contain no source, no link through which a result would be written, and no result where another one needs a
-    folder.
-    """
+    """Refuse a folder for results that holds sources or links that results would follow, and results named like a folder."""
     own, parents = Path(os.path.realpath(folder)), {parent for name in pictures.files for parent in name.parents}
     for name, file in pictures.files.items():
         if Path(os.path.realpath(file)).is_relative_to(own):
@@ -61,17 +57,13 @@ def translate(
     Args:
         trained: A translator of one direction.
         pictures: The sources.
-        folder: Where to write; existing files are replaced, and what a killed process has left half-written is removed.
+        folder: The folder of the results; existing files are replaced, and half-written ones of a killed process removed.
         label: The class of all, for a conditional translator, by its number or its name.
-        batch_size: How many are translated at a time, at most.
-        advance: Called with how many more are done, for a progress bar.
+        batch_size: The maximum number of pictures in a batch.
+        advance: Called with the number of further pictures after each batch, for a progress bar.
 
     Returns:
-        How many were written, and how many of the sources were padded. `pictures.lost` lists the others with the reason.
-
-    Raises:
-        UserError: As `refuse_place`; or the network does not take a picture of this size, or does not return images.
-        OSError: The disk does not read or write; what was written is kept.
+        The numbers of results written and of sources padded. `pictures.lost` lists the other sources with the reason.
     """
     refuse_place(pictures, folder)
     remove_unfinished(folder)

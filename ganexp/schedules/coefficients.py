@@ -81,18 +81,11 @@ class OptimizerSetting:
 
 
 Place = Setting | OptimizerSetting
-"""Where a moving number is stored."""
+"""The storage of a moving number."""
 
 
 class Coefficient:
-    """A number that moves from one value to another over a run.
-
-    Args:
-        place: Where it is stored.
-        start: Its initial value.
-        to: Its final value.
-        along: The schedule whose curve it follows.
-    """
+    """A number, stored in `place`, that moves from `start` to `to` over a run, along the curve of a schedule."""
 
     def __init__(self, place: Place, start: float, to: float, along: Ending) -> None:
         self.place, self.start, self.to, self.along = place, start, to, along
@@ -103,13 +96,9 @@ class Coefficient:
 
 
 class Coefficients(Schedule):
-    """A schedule of learning rates and of other numbers.
+    """A schedule of learning rates, and of the other numbers in `moving`, by name.
 
     The numbers are set before each iteration, as functions of t alone, so that a resumed run continues bit for bit.
-
-    Args:
-        rates: The schedule of the learning rates.
-        moving: The other numbers, by name.
     """
 
     def __init__(self, rates: Schedule, moving: Mapping[str, Coefficient]) -> None:

@@ -24,7 +24,6 @@ class Moving(Schedule):
     and their rates depend on rounding from step to step, not on t alone.
 
     Args:
-        iterations: Number of iterations of the run.
         of: The networks whose rates move.
     """
 
@@ -79,10 +78,8 @@ class Ending(Moving):
     The end is part of the state, so that a run that is resumed with more iterations keeps its end unless it is given another.
 
     Args:
-        iterations: Number of iterations of the run.
         end: The iteration at which the schedule ends; by default the end of the run.
         final: The fraction of the rates that remains.
-        of: The networks whose rates move.
     """
 
     def __init__(self, iterations: int, *, end: int | None = None, final: float = 0.0, of: Of = "both") -> None:
@@ -129,11 +126,8 @@ class Linear(Ending):
     Gulrajani et al. 2017, appendix F, among others (from the first iteration on, to 0).
 
     Args:
-        iterations: How many the run has.
         begin: Iterations before the decay.
-        end: Where it ends; by default with the run.
-        final: The fraction of the rate that remains.
-        of: Whose rates are moved.
+        end, final, of: As in `Ending` and `Moving`.
     """
 
     @checked
@@ -163,11 +157,8 @@ class Cosine(Ending):
     them: `torch.optim.lr_scheduler.CosineAnnealingLR` with T_max = end − warm_up and eta_min = final × rate.
 
     Args:
-        iterations: How many the run has.
         warm_up: Iterations in which the rate rises; Goyal et al. 2017, section 2.2.
-        end: Where the cosine ends; by default with the run.
-        final: The fraction of the rate that remains.
-        of: Whose rates are moved.
+        end, final, of: As in `Ending` and `Moving`.
     """
 
     @checked

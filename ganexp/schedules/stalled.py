@@ -25,12 +25,11 @@ class Stalled(Moving):
     device only at the end of a window. In a run of `patience` windows or fewer, rates do not change.
 
     Args:
-        iterations: How many the run has.
         metric: What is observed, a key that the loss measures; low is good.
         every: Length of a window in iterations.
         patience: Windows without progress.
         by: The factor.
-        of: Whose rates are moved.
+        of: As in `Moving`.
     """
 
     @checked
@@ -73,16 +72,14 @@ class Stalled(Moving):
 
     def advance(self) -> None:
         if (self.done + 1) % self.every == 0:
-            self._finish_window(self._sum.item() / self.every)
+            mean = self._sum.item() / self.every
             self._sum.zero_()
+            self.waited += 1
+            if mean < self.lowest:
+                self.lowest, self.waited = mean, 0
+            elif self.waited == self.patience:
+                self.stalls, self.waited = self.stalls + 1, 0
         super().advance()
-
-    def _finish_window(self, mean: float) -> None:
-        self.waited += 1
-        if mean < self.lowest:
-            self.lowest, self.waited = mean, 0
-        elif self.waited == self.patience:
-            self.stalls, self.waited = self.stalls + 1, 0
 
     def state_dict(self) -> dict[str, Any]:
         return super().state_dict() | {

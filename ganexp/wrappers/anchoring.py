@@ -18,9 +18,6 @@ class Anchoring(Remembering):
     Around `extragradient`, whose two steps both begin at z, this is the extra anchored gradient algorithm of Yoon & Ryu 2021 at
     a constant rate, which on convex-concave games converges in O(1/k). Where a network makes several steps in an iteration,
     each of them is pulled back. The optimisers' states do not change.
-
-    Args:
-        strategy: The strategy inside.
     """
 
     moves_weights = True

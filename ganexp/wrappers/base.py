@@ -1,4 +1,4 @@
-"""The contract of wrappers, and the view of the GAN that they pass to the strategy inside."""
+"""The contract of wrappers, and the views of a GAN that they pass to the strategy inside."""
 
 import copy
 import itertools
@@ -36,22 +36,20 @@ def seen(part: View, **instead: Any) -> View:
 
 
 def handed_on(gan: GAN, batch: Batch, reals: Iterator[Batch]) -> Iterator[Batch]:
-    """Yield a real batch that a wrapper has drawn for itself, and then the others; its sources can be sampled again with it."""
+    """Yield a real batch that a wrapper has drawn, and then the others; the sources of that batch can be sampled again."""
 
-    def again() -> Iterator[Batch]:
+    def repeated() -> Iterator[Batch]:
         gan.put_back()
         yield batch
 
-    return itertools.chain(again(), reals)  # `yield from reals` would close a generator that the next iteration needs
+    return itertools.chain(repeated(), reals)  # `yield from reals` would close a generator that the next iteration needs
 
 
 class Wrapper(Strategy):
     """A strategy around a strategy. Methods that it does not override are those of the strategy inside.
 
-    A subclass runs the strategy inside by `super().__call__`, which also handles d_steps=0 or g_steps=0 from an outer wrapper.
-
-    Args:
-        strategy: The strategy inside.
+    A subclass takes the strategy inside as its first argument, `strategy`, and runs it by `super().__call__`, which also
+    handles d_steps=0 or g_steps=0 from an outer wrapper.
     """
 
     in_turns = True
@@ -67,7 +65,7 @@ class Wrapper(Strategy):
 
     def check(self, run: Facts) -> None:
         """Refuse a run that the wrapper itself does not fit, or warn of one in which it changes nothing."""
-        Part.check(self, run)  # the strategy inside makes the checks of a strategy
+        Part.check(self, run)  # the strategy inside checks what concerns strategies
 
     def __call__(self, gan: GAN, reals: Iterator[Batch], *, d_steps: int, g_steps: int) -> None:
         """Run one iteration of the strategy inside.

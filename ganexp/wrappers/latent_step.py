@@ -28,7 +28,6 @@ class LatentStep(Wrapper):
     with it, and the length of the step is not penalised.
 
     Args:
-        strategy: The strategy inside.
         alpha: Size of the step; with 0, the wrapper does nothing.
         natural: Whether to take each latent's natural gradient, g/(‖g‖² + β), instead of g = ∂f/∂z.
         beta: Its damping β.

@@ -21,7 +21,6 @@ class Lookahead(Counting):
     outer one, the next round of the inner one begins at that average.
 
     Args:
-        strategy: The strategy inside.
         every: Iterations between two averages.
         alpha: Weight of the fast weights.
     """

@@ -28,7 +28,6 @@ class LossChange(Remembering):
     by the losses, so that a loss of 0 is no error.
 
     Args:
-        strategy: The strategy inside.
         factor: λ; the authors compare several. Above 1, G moves more often.
     """
 

@@ -21,7 +21,6 @@ class Pretrain(Counting):
     start.
 
     Args:
-        strategy: The strategy inside.
         g: Iterations of G alone.
         d: Iterations of D alone, the last ones before both are trained.
         beside: Iterations, after those of G alone, in which D learns too, and G still from its terms (as in RAE, Zheng et al.

@@ -105,7 +105,7 @@ class Replay(Remembering):
             for kept, tensor in zip(self.kept, new, strict=True):
                 kept[filled : filled + batch_size].copy_(tensor[: self.size - filled])
             return replace(fake, source=None, target=None)  # as later, since the buffer does not keep them
-        taken, replaced = (_places(others, new[0].new_empty(self.size), rng) for _ in range(2))
+        taken, replaced = (new[0].new_empty(self.size).uniform_(generator=rng).topk(others).indices for _ in range(2))
         shown = [torch.cat([tensor[: batch_size - others], kept[taken]]) for kept, tensor in zip(self.kept, new, strict=True)]
         for kept, tensor in zip(self.kept, new, strict=True):
             kept.index_copy_(0, replaced, tensor[batch_size - others :])
@@ -149,8 +149,3 @@ class Replay(Remembering):
     def remember(self, state: dict[str, Any]) -> None:
         self.passed["draws"], self.kept = state["draws"], [tensor.clone() for tensor in state["kept"]]
         self._streams, self._seeded = [], []
-
-
-def _places(count: int, buffer: Tensor, rng: torch.Generator) -> Tensor:
-    """Return `count` distinct random indices below the length of `buffer`, which is overwritten by random numbers."""
-    return buffer.uniform_(generator=rng).topk(count).indices

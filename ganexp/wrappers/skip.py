@@ -22,7 +22,6 @@ class Skip(Counting):
     accuracy is high.
 
     Args:
-        strategy: The strategy inside.
         probability: Probability that the network is not updated.
         of: The network.
     """

@@ -24,7 +24,6 @@ class WarmUp(Counting):
     so that the critic is near its optimum. Departure: there, an iteration with many updates ends with the epoch.
 
     Args:
-        strategy: The strategy inside.
         first: Number of iterations at the beginning with many updates.
         every: After these, every n-th iteration, counted from 0, has many updates too; 0 for none.
         many: Number of updates.
@@ -76,7 +75,6 @@ class Balanced(Remembering):
     Each iteration reads one number from the device and waits for it.
 
     Args:
-        strategy: The strategy inside.
         bound: The accuracy from which on D is not updated; a D that guesses has ½.
         window: Number of iterations that the accuracy is averaged over.
     """

@@ -26,7 +26,6 @@ class TopK(Counting):
     objective is formed on, after the augmentation.
 
     Args:
-        strategy: The strategy inside.
         nu: The final share of the fakes; with 1, the wrapper does nothing.
         gamma: The factor of each reduction.
         every: Iterations between two reductions.
