@@ -47,6 +47,8 @@ class _Stored:
     weights: Any
     iterations: int = 0
     figures: dict[str, float] = field(default_factory=dict)
+    which: str = ""
+    """Which weights of the run they are, in words."""
 
     def __post_init__(self) -> None:
         if not self.shape or not all(type(size) is int and size >= 1 for size in self.shape):
@@ -109,7 +111,14 @@ def load(
         source_ranges=[one and (one[0], one[1]) for one in stored.source_ranges],
         device=device,
         dtype=stored.dtype,
-        origin=Origin(_published(stored.config), config.dataset, stored.iterations, stored.figures, tuple(stored.class_names)),
+        origin=Origin(
+            _published(stored.config),
+            config.dataset,
+            stored.iterations,
+            stored.figures,
+            tuple(stored.class_names),
+            stored.which,
+        ),
     )
 
 
@@ -261,7 +270,10 @@ def _of_checkpoint(path: Path, state: Mapping[str, Any], averaged: bool, network
     at_last = [row for row in rows if row["progress/iteration"] <= iterations][-1:]
     figures = {key: float(value) for row in at_last for key, value in row.items() if not isinstance(value, str)}
     config, weights = _checked(state["config"], path, trust), weights_of(state["run"], averaged, network, path)
-    return _Stored(path, config, parse(config), *_described(path, state), weights, iterations, figures)
+    of_average = averaged and _below(state["run"], "step", "average", network) is not None
+    which = f"averaged by {name_of(config['average'])}" if of_average else "as trained"
+    which += f", of {path.name}"
+    return _Stored(path, config, parse(config), *_described(path, state), weights, iterations, figures, which)
 
 
 def _of_folder(path: Path, averaged: bool, network: str, trust: Trust) -> _Stored:
@@ -269,7 +281,9 @@ def _of_folder(path: Path, averaged: bool, network: str, trust: Trust) -> _Store
         raise CheckpointError(f"{path} holds one set of weights, averaged or not: leave averaged=False out")
     record, weights = saved(path, discriminator=network == "discriminator")
     config = _checked(record["settings"], path, trust)
-    return _Stored(path, config, parse(config), *_described(path, record), weights, record["iterations"], record["figures"])
+    described = _described(path, record)
+    which = str(record.get("which", ""))
+    return _Stored(path, config, parse(config), *described, weights, record["iterations"], record["figures"], which)
 
 
 def _described(path: Path, stored: Mapping[str, Any]) -> tuple[tuple[int, ...], int, Any, tuple[int, ...], Any]:

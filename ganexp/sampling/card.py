@@ -1,5 +1,6 @@
 """The model card of a generator in Markdown: its description, training and use."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from ganexp.printable import printable
@@ -36,10 +37,11 @@ def card(
         licence: The licence, as model hubs call it.
     """
     settings, origin = trained.origin.settings, trained.origin
-    parts = {group: _name(settings[group]) for group in GROUPS if settings.get(group) and isinstance(settings[group], dict)}
+    chosen_parts = parts(settings)
     chosen = {key: settings[key] for key in SETTINGS if key in settings and not (trained.source_shape and key in OF_LATENTS)}
     more = ", …" if len(origin.class_names) > MOST_NAMES else ""
     named = {"classes": ", ".join(origin.class_names[:MOST_NAMES]) + more} if origin.class_names else {}
+    which = {"weights": origin.weights} if origin.weights else {}
     given = "×".join(map(str, trained.source_shape))
     of = f"translator from sources of {given} to images" if given else "generator of samples"
     kind = f"A class-conditional ({trained.classes} classes)" if trained.classes else "A" if given else "An unconditional"
@@ -58,7 +60,7 @@ def card(
         "tags: [gan, pytorch]",
         "---",
         "",
-        f"# {title}, trained on {parts.get('dataset', 'data of its own')}",
+        f"# {title}, trained on {chosen_parts.get('dataset', 'data of its own')}",
         "",
         f"{kind} {of} of {size}, with {count:,} parameters, trained",
         f"for {origin.iterations:,} iterations by ganexp.",
@@ -74,7 +76,7 @@ def card(
         "",
         "## Training",
         "",
-        *_table("setting", {**parts, **chosen, **named}),
+        *_table("setting", {**chosen_parts, **chosen, **named, **which}),
         "",
         f"Everything else is in `generator.json`. Last figures, at iteration {origin.iterations:,}:",
         "",
@@ -87,6 +89,12 @@ def card(
         "",
     ]
     return "\n".join(lines)
+
+
+def parts(settings: Mapping[str, Any]) -> dict[str, str]:
+    """Return the names of the parts that tell most of a training, by group; of several members, a list."""
+    nodes = ((group, settings.get(group)) for group in GROUPS)
+    return {group: _name(node) for group, node in nodes if node and isinstance(node, dict)}
 
 
 def _name(node: dict[str, Any]) -> str:

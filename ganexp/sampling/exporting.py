@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from ganexp.documents import atomic_write
 from ganexp.facts import UserError
 from ganexp.printable import one_line
+from ganexp.sampling.card import parts
 from ganexp.sampling.trained import Trained
 from ganexp.streams import stream
 
@@ -75,7 +76,6 @@ def described(trained: Trained) -> dict[str, Any]:
     """Return what an exported file says of itself, as plain values: its arguments, its result, and its training."""
     given = {"source": [*trained.source_shape]} if trained.source_shape else {"z": [trained.latent_dim]}
     arguments = {name: ["n", *shape] for name, shape in given.items()} | ({"labels": ["n"]} if trained.classes else {})
-    dataset = trained.origin.dataset.get("name")
     return {
         "format": "ganexp generator",
         "arguments": arguments,
@@ -83,8 +83,9 @@ def described(trained: Trained) -> dict[str, Any]:
         "samples": ["n", *trained.shape],
         "range of samples": [-1, 1] if len(trained.shape) == 3 else "that of the data",
         "classes": [*trained.origin.class_names] or trained.classes,
-        "dataset": str(dataset) if dataset else None,
+        "weights": trained.origin.weights,
         "iterations": trained.origin.iterations,
+        **parts({"dataset": trained.origin.dataset, **trained.origin.settings}),
     }
 
 

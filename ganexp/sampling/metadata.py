@@ -12,23 +12,28 @@ MOST_BYTES = 2**20
 """A longer description is none of ganexp's."""
 
 
-def told_by(path: Path) -> list[tuple[str, Any]]:
-    """Return what an exported generator is, without running it.
+def read(path: Path) -> dict[str, Any]:
+    """Return what an exported generator says of itself, without running it.
 
     Raises:
         UserError: It does not say so, or ONNX is not installed to read it.
     """
     text = _in_onnx(path) if path.suffix == ".onnx" else _in_archive(path)
     try:
-        told = json.loads(text)
+        metadata = json.loads(text)
     except (ValueError, RecursionError):
-        told = None
-    if not isinstance(told, dict):
+        metadata = None
+    if not isinstance(metadata, dict):
         raise UserError(f"{path} does not say what it is: ganexp sample --export of this version writes files that do")
-    lines = [(str(key), " × ".join(map(str, value)) if isinstance(value, list) else value) for key, value in told.items()]
-    arguments = told.get("arguments")
+    return metadata
+
+
+def lines_of(metadata: dict[str, Any]) -> list[tuple[str, Any]]:
+    """Return these statements as lines of a name and a value."""
+    plain = {key: value for key, value in metadata.items() if key != "arguments" and value not in (None, "")}
+    lines = [(key, " × ".join(map(str, value)) if isinstance(value, list) else value) for key, value in plain.items()]
+    arguments = metadata.get("arguments")
     if isinstance(arguments, dict):
-        lines = [line for line in lines if line[0] != "arguments"]
         lines += [(f"argument {name}", " × ".join(map(str, shape))) for name, shape in arguments.items()]
         lines.append(("how", f"network({', '.join(arguments)})"))
     return lines
@@ -37,8 +42,9 @@ def told_by(path: Path) -> list[tuple[str, Any]]:
 def _in_archive(path: Path) -> str:
     try:
         with zipfile.ZipFile(path) as archive:
-            found = [one for one in archive.infolist() if one.filename.endswith(f"/{METADATA}") and one.file_size < MOST_BYTES]
-            return archive.read(found[0]).decode() if found else ""
+            entries = (entry for entry in archive.infolist() if entry.filename.endswith(f"/{METADATA}"))
+            small = next((entry for entry in entries if entry.file_size < MOST_BYTES), None)
+            return archive.read(small).decode() if small else ""
     except (OSError, ValueError, zipfile.BadZipFile):
         return ""
 
@@ -52,4 +58,5 @@ def _in_onnx(path: Path) -> str:
         model = onnx.load(path, load_external_data=False)
     except Exception:  # what a broken file makes protobuf raise has no common type
         return ""
-    return next((one.value for one in model.metadata_props if one.key == METADATA and len(one.value) < MOST_BYTES), "")
+    values = (entry.value for entry in model.metadata_props if entry.key == METADATA)
+    return next((value for value in values if len(value) < MOST_BYTES), "")

@@ -123,6 +123,7 @@ def _described(trained: Trained, weights: dict[str, Tensor]) -> dict[str, Any]:
         "format": FORMAT,
         "torch": str(torch.__version__),
         "weights": weights_digest(weights),
+        "which": trained.origin.weights,
         "shape": list(trained.shape),
         "source_shape": list(trained.source_shape),
         "source_ranges": [levels and [*levels] for levels in trained.source_ranges],

@@ -37,6 +37,8 @@ class Origin:
     """The measurements of the row of that iteration."""
     class_names: tuple[str, ...] = ()
     """The names of its classes, in their order; empty if they have none."""
+    weights: str = ""
+    """Which weights of its run it has, in words; empty if that is not known."""
 
 
 class Trained(nn.Module):

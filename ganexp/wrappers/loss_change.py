@@ -13,7 +13,7 @@ from ganexp.wrappers.base import Remembering, handed_on
 
 
 class LossChange(Remembering):
-    """D moves if |ΔL_D / L_D| > λ · |ΔL_G / L_G|, else G (Ouyang & Agam 2021); Δ is the change since the iteration before.
+    """D moves if |ΔL_D / L_D| > λ · |ΔL_G / L_G|, else G (Ouyang et al. 2021); Δ is the change since the iteration before.
 
     Both losses are computed on one batch before the update, without penalties and terms. D's `d_steps` updates draw batches of
     their own, but the first takes the real samples of that batch; G's `g_steps` updates use the objective of the strategy

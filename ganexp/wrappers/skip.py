@@ -14,7 +14,7 @@ from ganexp.wrappers.base import Counting
 
 
 class Skip(Counting):
-    """D, or G, is not updated in an iteration with a probability (Défossez et al. 2022, EnCodec; ESPnet's GAN trainer).
+    """D, or G, is not updated in an iteration with a probability (Défossez et al. 2023, EnCodec; ESPnet's GAN trainer).
 
     The draw depends on the seed and the iteration alone, and is the same in all processes. The other network moves by the
     objective of the strategy inside, with the wrappers inside. In the first iteration both networks move. Departure: these

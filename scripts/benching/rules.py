@@ -75,7 +75,7 @@ _RULES = (
     ),
     # Qin et al. 2020: 0.01 and around, Heun's method
     _strategy("runge_kutta", _log("strategy.rate", 1e-3, 1e-1, "adam"), _log("strategy.regulariser", 1e-4, 1e-1)),
-    _strategy("jare", _log("strategy.gamma", 1e-2, 10)),  # Nie and Patel 2020
+    _strategy("jare", _log("strategy.gamma", 1e-2, 10)),  # Nie & Patel 2020
     _strategy("consensus", _log("strategy.gamma", 1e-1, 10)),  # Mescheder et al. 2017: 0.1 to 10
     _strategy("hamiltonian"),
     _strategy("drift", _log("strategy.rate", 1e-4, 1e-1, "adam")),  # Rosca et al. 2021: the learning rate
@@ -83,7 +83,7 @@ _RULES = (
     _strategy("symplectic", _log("strategy.strength", 1e-1, 10)),  # Balduzzi et al. 2018: 1
     _strategy("follow_the_ridge", _log("strategy.damping", 1e-2, 10)),  # Wang et al. 2020
     _strategy("unrolled", _log("strategy.rate", 1e-3, 1e-1)),  # Metz et al. 2017: the rate of D's optimiser; k = 5
-    _strategy("competitive", _log("strategy.rate", 1e-3, 1, "adam")),  # Schäfer and Anandkumar 2019
+    _strategy("competitive", _log("strategy.rate", 1e-3, 1, "adam")),  # Schäfer & Anandkumar 2019
     # Chavdarova et al. 2021: 0.5, every 5 and more
     _wrapper(
         "lookahead",

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from ganexp import build
+from ganexp import build, load
 from ganexp.cli.commands.info.disk import of_size, size
 from ganexp.sampling.exporting import described, export
 from ganexp.sampling.saved import save
@@ -60,6 +60,36 @@ def test_exported_files_say_what_they_are(form, suffix, tmp_path, capsys):
     assert lines["argument z"] == f"n × {G.latent_dim}"
     assert lines["how"] == "network(z, labels)"
     assert lines["iterations"] == str(described(G)["iterations"])
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit:FutureWarning")
+@pytest.mark.parametrize(
+    ("name", "averaged", "which"),
+    [
+        ("last.pt", True, "averaged by ema, of last.pt"),
+        ("best.pt", True, "averaged by ema, of best.pt"),
+        ("last.pt", False, "as trained, of last.pt"),
+    ],
+)
+def test_exports_say_which_weights_they_hold_and_how_these_were_trained(run, name, averaged, which, tmp_path, capsys):
+    config = json.loads((run / "config.json").read_text())
+    G = load(run / "checkpoints" / name, averaged=averaged)
+    export(G, "torchscript", tmp_path / "x.ts")
+    save(G, tmp_path / "saved")
+    export(load(tmp_path / "saved"), "torchscript", tmp_path / "again.ts")
+    for place, iteration in (("x.ts", "iterations"), ("saved", "iteration"), ("again.ts", "iterations")):
+        call("info", tmp_path / place)
+        printed = capsys.readouterr().out
+        lines = {
+            key: value.strip() for key, value in (line.split("  ", 1) for line in printed.partition("\n\n")[0].splitlines())
+        }
+        assert lines["weights"] == which
+        assert {group: lines[group] for group in ("loss", "strategy", "generator", "optimizer")} == {
+            group: config[group]["name"] for group in ("loss", "strategy", "generator", "optimizer")
+        }
+        assert lines[iteration] == str(G.origin.iterations)
+        assert "{yazici2019," in printed  # of its average
+    assert f"| weights | {which} |" in (tmp_path / "saved" / "README.md").read_text()
 
 
 def test_what_is_nothing_of_ganexps_is_one_sentence(tmp_path):

@@ -100,7 +100,7 @@ def page(recorded: Sequence[RecordedRun], title: str, ranked: str = "", metric: 
         _run_table(recorded, names),
         _all_differences(recorded, groups),
         _bars(drawn, charts.phases(drawn)),
-        f"<h2>To cite</h2><pre>{escape(bibtex())}</pre>",
+        f"<h2>To cite</h2><pre>{escape(bibtex([run.config for run in recorded], [run.folder for run in recorded]))}</pre>",
         f'<script type="text/plain" id="plotly">{plotly}</script>',
         f"<script>const figures = {curves};\n{SCRIPT.read_text('utf-8')}</script>",
     ]
