@@ -54,7 +54,7 @@ def run_job(cfg: DictConfig) -> float | None:
         return None
     hydra: Any = HydraConfig.get()
     try:
-        with Log(verbose=hydra.verbose, of_a_job=True) as messages:
+        with Log(verbose=hydra.verbose, sweep=Path(hydra.sweep.dir)) as messages:
             return _run_job(cfg, hydra, messages)
     finally:
         stopping.exit_if_alone()

@@ -1,5 +1,6 @@
 """The log of a run: on the screen at once, and in `train.log` as soon as the run has a folder."""
 
+import hashlib
 import logging
 import sys
 from collections.abc import Iterable
@@ -10,21 +11,35 @@ from types import TracebackType
 from ganexp.facts import UserError
 
 LOGGED = logging.Formatter("[%(asctime)s][%(name)s][%(levelname)s] - %(message)s")
-
-
-_SAID: set[str] = set()
-"""What earlier jobs of this process have said about their settings, data and measures."""
 ABOUT_SETTINGS = ("ganexp.config", "ganexp.data", "ganexp.evaluation", "ganexp.cli.composing")
 """The loggers whose messages are about settings: jobs of a sweep would repeat them."""
+SHOWN = ".shown"
+"""The folder in a sweep's, for as long as it runs, with an empty file for each such message that a job has shown."""
 
 
-def once(record: logging.LogRecord) -> bool:
-    """Return whether a message is shown: one about settings is not, if an earlier job has said the same."""
-    if not record.name.startswith(ABOUT_SETTINGS):
+class OncePerSweep(logging.Filter):
+    """Shows a message about settings if no other job has shown the same, in whichever process.
+
+    Args:
+        folder: The folder of the sweep.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        self._folder = folder / SHOWN
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Return whether a message is shown; making a file that is not there yet is what only one process can do."""
+        if not record.name.startswith(ABOUT_SETTINGS):
+            return True
+        try:
+            self._folder.mkdir(exist_ok=True)
+            (self._folder / hashlib.sha256(record.getMessage().encode()).hexdigest()).touch(exist_ok=False)
+        except FileExistsError:
+            return False
+        except OSError:
+            return True
         return True
-    said, text = len(_SAID), record.getMessage()
-    _SAID.add(text)
-    return len(_SAID) > said
 
 
 class Log:
@@ -33,15 +48,15 @@ class Log:
     Args:
         shown: Whether messages go to the screen and to a file; otherwise errors alone go to stderr.
         verbose: Whether debugging messages are logged too, or of which loggers.
-        of_a_job: Whether the screen shows what several jobs say about settings once; the file has all of it.
+        sweep: The folder of the sweep of a job, whose jobs show once what they say about settings; their files have all of it.
     """
 
-    def __init__(self, *, shown: bool = True, verbose: bool | str | Iterable[str] = False, of_a_job: bool = False) -> None:
+    def __init__(self, *, shown: bool = True, verbose: bool | str | Iterable[str] = False, sweep: Path | None = None) -> None:
         self._kept = MemoryHandler(sys.maxsize, flushLevel=sys.maxsize)  # until there is a file
         self._kept.setFormatter(LOGGED)
         screen = logging.StreamHandler(sys.stdout)
-        if of_a_job:
-            screen.addFilter(once)
+        if sweep:
+            screen.addFilter(OncePerSweep(sweep))
         self._handlers: list[logging.Handler] = [screen, self._kept] if shown else []
         self._level = logging.INFO if shown else logging.ERROR
         self._verbose = [None] * verbose if isinstance(verbose, bool) else [verbose] if isinstance(verbose, str) else verbose

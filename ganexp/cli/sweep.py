@@ -4,6 +4,7 @@ import logging
 import re
 import shlex
 import shutil
+import time
 from collections.abc import Sequence
 from concurrent.futures.process import BrokenProcessPool
 from importlib.util import find_spec
@@ -28,6 +29,7 @@ from ganexp.cli.hydra_errors import composing, missing_plugin
 from ganexp.cli.hydra_internal import BasicSweeper, Callbacks, Loader
 from ganexp.cli.launching import refuse_distributed
 from ganexp.cli.line import Line, key_of, without
+from ganexp.cli.log import SHOWN
 from ganexp.cli.naming import CHOICES, short, typed_overrides
 from ganexp.cli.resuming import path_of
 from ganexp.cli.sweeping import Results, Sweep, stopping
@@ -41,6 +43,8 @@ from ganexp.logging import reading as runs
 from ganexp.logging.lock import is_locked
 
 SEARCH = "ganexp.cli.sweeping.search.Search"
+SILENT_S = 4
+"""After how many seconds it is said how far the check of many jobs has come."""
 
 
 def sweep(line: Line) -> None:
@@ -53,7 +57,8 @@ def sweep(line: Line) -> None:
             cfg = loader.load_configuration(line.name, [*words, "hydra.mode=MULTIRUN"], run_mode=RunMode.MULTIRUN)
             configure_log(cfg.hydra.hydra_logging, cfg.hydra.verbose)
             if not cfg.hydra.verbose:
-                logging.getLogger("hydra").setLevel(logging.WARNING)  # each job says itself which one it is
+                for name in ("hydra", "hydra_plugins"):
+                    logging.getLogger(name).setLevel(logging.WARNING)  # each job says itself which one it is
         _check_launcher(cfg.hydra.launcher)
         _name_jobs(cfg)
         if before:
@@ -66,7 +71,11 @@ def sweep(line: Line) -> None:
         _tell_jobs(loader, cfg, folder, len(Sweep.load(folder).jobs) or cfg.hydra.sweeper.get("n_jobs", 1))
         if "n_jobs" in cfg.hydra.launcher:
             stopping.pass_on_to_workers()
+            workers = cfg.hydra.launcher.n_jobs
+            print(f"Starting {workers} process{'es' * (workers > 1)}, which load libraries for some seconds.", flush=True)
+        shutil.rmtree(folder / SHOWN, ignore_errors=True)  # of a sweep that ended before its end
         _run_jobs(loader, cfg, folder)
+        shutil.rmtree(folder / SHOWN, ignore_errors=True)
     end(folder)
 
 
@@ -173,7 +182,8 @@ def _begin(loader: Loader, cfg: DictConfig, line: Line, words: Sequence[str]) ->
         jobs = tuple(map(tuple, BasicSweeper.split_arguments(parsed, max_batch_size=None)[0]))
         if not jobs:
             raise UserError(f"The sweep has no jobs, since {' or '.join(differing)} has no values: give it one or more.")
-    print(f"Preparing {'a search' if is_search(cfg) else 'a sweep'}.", flush=True)  # at once, since checks import torch
+    number = f"{len(jobs)} jobs" if len(jobs) > 1 else "jobs"
+    print(f"Checking {number}, which begins with loading libraries for some seconds.", flush=True)
     _check_sweep(cfg, differing)
     _check_jobs(loader, cfg, jobs)
     direction = settle_direction(cfg, line.value_of("hydra.sweeper.direction") is not None)
@@ -282,8 +292,11 @@ def _check_search(cfg: DictConfig, parsed: Sequence[Override]) -> None:
 
 def _check_jobs(loader: Loader, cfg: DictConfig, jobs: Sequence[Sequence[str]]) -> None:
     """Compose all jobs of a sweep, and check them until one is found that could run, which is enough to begin."""
-    first_error, one_fits = None, False
-    for words in jobs:
+    first_error, one_fits, spoke = None, False, time.monotonic()
+    for number, words in enumerate(jobs):
+        if time.monotonic() - spoke > SILENT_S:
+            print(f"{number} of {len(jobs)} jobs are checked.", flush=True)
+            spoke = time.monotonic()
         with composing():
             composed = loader.load_sweep_config(cfg, list(words))
         if one_fits:

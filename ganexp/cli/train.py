@@ -44,6 +44,8 @@ def train(words: Sequence[str]) -> None:
 
     line = read_line(words)
     if line.sweeps or line.value_of("sweep.resume"):
+        if os.environ.get("RANK", "0") in ("0", ""):
+            print("Preparing a sweep.", flush=True)  # at once, since importing Hydra takes seconds on a busy machine
         from ganexp.cli.sweep import sweep
 
         sweep(line)

@@ -2,11 +2,13 @@
 
 import csv
 import json
+import logging
 import multiprocessing
 import queue
 import re
 import shutil
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,7 +19,7 @@ from omegaconf import OmegaConf
 
 from ganexp.cli.ending import forecast
 from ganexp.cli.jobs import _run_job, _set_aside, checkpoint_to_resume
-from ganexp.cli.log import Log
+from ganexp.cli.log import Log, OncePerSweep
 from ganexp.cli.sweep import _tell_jobs, end
 from ganexp.cli.sweeping import Results, Sweep
 from ganexp.cli.sweeping.sharing import reserved_gpu, share_of_the_machine, take_jobs_per_gpu
@@ -131,7 +133,7 @@ def test_a_failing_job_hides_no_other_and_is_what_is_resumed(tmp_path, monkeypat
 def test_a_mistake_in_a_sweep_is_one_sentence_before_anything_is_written(arguments, sentence, tmp_path):
     done = forked.train("-m", *arguments, cwd=tmp_path)
     assert done.returncode != 0
-    assert done.stdout in ("", "Preparing a sweep.\n", "Preparing a search.\n")
+    assert re.fullmatch(r"Preparing a sweep\.\n(Checking (\d+ )?jobs, which begins .+\n)?", done.stdout)
     said = done.stderr.strip()
     assert said.startswith("Error: ")
     assert sentence in said
@@ -425,3 +427,17 @@ def test_failed_jobs_are_an_error_also_where_no_table_can_be_written(tmp_path, m
     with pytest.raises(UserError, match=r"job 1 did not finish; the table and its train\.log say why"):
         end(sweep)
     assert "No sweep.csv: " in capsys.readouterr().out
+
+
+def test_what_jobs_say_about_settings_is_shown_once_whichever_process_they_run_in(tmp_path):
+    def record(name, text):
+        return logging.LogRecord(name, logging.WARNING, "", 0, text, (), None)
+
+    with ThreadPoolExecutor(8) as workers:  # each with a filter of its own, as processes have
+        shown = [*workers.map(lambda _: OncePerSweep(tmp_path).filter(record("ganexp.config.check", "few images")), range(40))]
+        other = [*workers.map(lambda _: OncePerSweep(tmp_path).filter(record("ganexp.cli.jobs", "Job 3")), range(5))]
+    assert sum(shown) == 1
+    assert all(other)
+    assert OncePerSweep(tmp_path).filter(record("ganexp.data.cache", "many images"))
+    (tmp_path / "file").touch()
+    assert OncePerSweep(tmp_path / "file").filter(record("ganexp.data.cache", "many images"))  # where nothing can be written
