@@ -4,9 +4,9 @@ import logging
 import re
 import shlex
 import shutil
-import time
 from collections.abc import Sequence
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import AbstractContextManager, nullcontext
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Literal
@@ -34,6 +34,7 @@ from ganexp.cli.naming import CHOICES, short, typed_overrides
 from ganexp.cli.resuming import path_of
 from ganexp.cli.sweeping import Results, Sweep, stopping
 from ganexp.cli.sweeping.sharing import take_jobs_per_gpu
+from ganexp.cli.waiting import speaking
 from ganexp.config.parsing import check_type
 from ganexp.config.plain import plain
 from ganexp.config.schema import SweepConfig
@@ -43,8 +44,6 @@ from ganexp.logging import reading as runs
 from ganexp.logging.lock import is_locked
 
 SEARCH = "ganexp.cli.sweeping.search.Search"
-SILENT_S = 4
-"""After how many seconds it is said how far the check of many jobs has come."""
 
 
 def sweep(line: Line) -> None:
@@ -69,12 +68,15 @@ def sweep(line: Line) -> None:
         else:
             folder = _begin(loader, cfg, line, words)
         _tell_jobs(loader, cfg, folder, len(Sweep.load(folder).jobs) or cfg.hydra.sweeper.get("n_jobs", 1))
+        starting: AbstractContextManager[None] = nullcontext()
         if "n_jobs" in cfg.hydra.launcher:
             stopping.pass_on_to_workers()
             workers = cfg.hydra.launcher.n_jobs
             print(f"Starting {workers} process{'es' * (workers > 1)}, which load libraries for some seconds.", flush=True)
-        shutil.rmtree(folder / SHOWN, ignore_errors=True)  # of a sweep that ended before its end
-        _run_jobs(loader, cfg, folder)
+            starting = speaking("Processes are still being started", until=(folder / SHOWN).exists)
+        shutil.rmtree(folder / SHOWN, ignore_errors=True)  # of a sweep that was killed
+        with starting:
+            _run_jobs(loader, cfg, folder)
         shutil.rmtree(folder / SHOWN, ignore_errors=True)
     end(folder)
 
@@ -184,9 +186,10 @@ def _begin(loader: Loader, cfg: DictConfig, line: Line, words: Sequence[str]) ->
             raise UserError(f"The sweep has no jobs, since {' or '.join(differing)} has no values: give it one or more.")
     number = f"{len(jobs)} jobs" if len(jobs) > 1 else "jobs"
     print(f"Checking {number}, which begins with loading libraries for some seconds.", flush=True)
-    _check_sweep(cfg, differing)
-    _check_jobs(loader, cfg, jobs)
-    direction = settle_direction(cfg, line.value_of("hydra.sweeper.direction") is not None)
+    with speaking("Jobs are still being checked"):
+        _check_sweep(cfg, differing)
+        _check_jobs(loader, cfg, jobs)
+        direction = settle_direction(cfg, line.value_of("hydra.sweeper.direction") is not None)
     if cfg.hydra.sweeper._target_ == SEARCH:
         _check_search(cfg, parsed)
     if line.value_of("hydra.sweep.dir") is None:
@@ -292,11 +295,8 @@ def _check_search(cfg: DictConfig, parsed: Sequence[Override]) -> None:
 
 def _check_jobs(loader: Loader, cfg: DictConfig, jobs: Sequence[Sequence[str]]) -> None:
     """Compose all jobs of a sweep, and check them until one is found that could run, which is enough to begin."""
-    first_error, one_fits, spoke = None, False, time.monotonic()
-    for number, words in enumerate(jobs):
-        if time.monotonic() - spoke > SILENT_S:
-            print(f"{number} of {len(jobs)} jobs are checked.", flush=True)
-            spoke = time.monotonic()
+    first_error, one_fits = None, False
+    for words in jobs:
         with composing():
             composed = loader.load_sweep_config(cfg, list(words))
         if one_fits:

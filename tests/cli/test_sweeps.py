@@ -17,6 +17,7 @@ import pytest
 import torch
 from omegaconf import OmegaConf
 
+from ganexp.cli import waiting
 from ganexp.cli.ending import forecast
 from ganexp.cli.jobs import _run_job, _set_aside, checkpoint_to_resume
 from ganexp.cli.log import Log, OncePerSweep
@@ -133,7 +134,7 @@ def test_a_failing_job_hides_no_other_and_is_what_is_resumed(tmp_path, monkeypat
 def test_a_mistake_in_a_sweep_is_one_sentence_before_anything_is_written(arguments, sentence, tmp_path):
     done = forked.train("-m", *arguments, cwd=tmp_path)
     assert done.returncode != 0
-    assert re.fullmatch(r"Preparing a sweep\.\n(Checking (\d+ )?jobs, which begins .+\n)?", done.stdout)
+    assert re.fullmatch(r"Preparing a sweep\.\n(Checking (\d+ )?jobs, which begins .+\n(Jobs are still .+\n)*)?", done.stdout)
     said = done.stderr.strip()
     assert said.startswith("Error: ")
     assert sentence in said
@@ -441,3 +442,15 @@ def test_what_jobs_say_about_settings_is_shown_once_whichever_process_they_run_i
     assert OncePerSweep(tmp_path).filter(record("ganexp.data.cache", "many images"))
     (tmp_path / "file").touch()
     assert OncePerSweep(tmp_path / "file").filter(record("ganexp.data.cache", "many images"))  # where nothing can be written
+
+
+def test_what_takes_long_says_that_it_still_goes_on_until_something_else_speaks(monkeypatch, capsys):
+    monkeypatch.setattr(waiting, "EVERY_S", 0.05)
+    lines = iter([False, False, True])
+    with waiting.speaking("Jobs are still being checked", until=lambda: next(lines, True)):
+        time.sleep(1)
+    assert capsys.readouterr().out.count("Jobs are still being checked, for 0 s.\n") == 2
+    with waiting.speaking("Never said"):
+        pass
+    time.sleep(0.2)
+    assert not capsys.readouterr().out
