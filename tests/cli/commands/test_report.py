@@ -103,6 +103,16 @@ def test_a_browser_draws_it(tmp_path):
     assert shown == [[0, True, 0.5], [1, False, 0.5]]
     assert hidden == 3  # the second group's name and bar among the timings, and its samples
 
+    narrower = (
+        "document.body.style.width = '400px';"
+        "setTimeout(() => document.title = JSON.stringify([...document.querySelectorAll('.chart.drawn .main-svg')].map("
+        "(drawn) => [Math.round(drawn.getAttribute('width')), drawn.closest('.chart').clientWidth])), 3000);"
+    )
+    for width, place in json.loads(
+        title(page, f"onload = () => setTimeout(() => {{{narrower}}}, 2000)", "--window-size=1300,900")
+    ):
+        assert width == place <= 400  # charts follow their places
+
 
 def test_early_signs_have_charts_with_their_meanings(tmp_path):
     folder = rich_run(tmp_path / "run")

@@ -1,7 +1,7 @@
 const hidden = new Set();
 const axisOf = () => document.querySelector('#axis')?.value ?? 'iterations';
 const options = {
-  responsive: true, displaylogo: false, modeBarButtons: [['toImage', 'zoom2d', 'pan2d', 'resetScale2d']],
+  displaylogo: false, modeBarButtons: [['toImage', 'zoom2d', 'pan2d', 'resetScale2d']],
 };
 
 function draw(place) {
@@ -13,7 +13,11 @@ function draw(place) {
   figure.layout.xaxis.title.text = axisOf();
   Plotly.react(place, figure.data, figure.layout, options);
   place.classList.add('drawn');
+  fitted.observe(place);
 }
+
+// A chart follows its place whatever has changed the width: a turned telephone, a frame, paper; not only the window.
+const fitted = new ResizeObserver((changed) => changed.forEach(({target}) => Plotly.Plots.resize(target)));
 
 // Only what is looked at is drawn: a page may have hundreds of charts.
 const watch = new IntersectionObserver((seen) => {
