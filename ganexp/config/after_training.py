@@ -168,7 +168,11 @@ def _translations(data: RunData, config: Config, network: nn.Module, prior: Prio
     count = min(evaluation.samples, preview.count)
     what = f"{'held-out' if preview.held_out else 'training'} {'pairs' if preview.paired else 'sources'}"
     measures = {choice.key.partition(".")[2]: choice.make() for choice in chosen_of(config, "measure")}
-    of_pairs = {name: measure for name, measure in measures.items() if isinstance(measure, PairMeasure)}
+    of_pairs = {
+        name: measure
+        for name, measure in measures.items()
+        if isinstance(measure, PairMeasure) and measure.keys.keys() <= data.figures.keys()  # `auto` offers more than it takes
+    }
     baseline: dict[str, float] = {}
     if of_pairs and preview.paired and data.dataset.source_shape == data.dataset.shape:
         evaluator = Evaluator(of_pairs, Raw((3, 1, 1)), samples=count)

@@ -31,12 +31,18 @@ def read(path: Path) -> dict[str, Any]:
 def lines_of(metadata: dict[str, Any]) -> list[tuple[str, Any]]:
     """Return these statements as lines of a name and a value."""
     plain = {key: value for key, value in metadata.items() if key != "arguments" and value not in (None, "")}
-    lines = [(key, " × ".join(map(str, value)) if isinstance(value, list) else value) for key, value in plain.items()]
+    lines = [(key, _listed(value) if isinstance(value, list) else value) for key, value in plain.items()]
     arguments = metadata.get("arguments")
     if isinstance(arguments, dict):
         lines += [(f"argument {name}", " × ".join(map(str, shape))) for name, shape in arguments.items()]
         lines.append(("how", f"network({', '.join(arguments)})"))
     return lines
+
+
+def _listed(value: list[Any]) -> str:
+    """Return a shape, which begins with n, a range of numbers, or names."""
+    between = " × " if value[:1] == ["n"] else ", " if any(isinstance(part, str) for part in value) else " to "
+    return between.join(map(str, value))
 
 
 def _in_archive(path: Path) -> str:
