@@ -75,9 +75,11 @@ def sweep(line: Line) -> None:
             print(f"Starting {workers} process{'es' * (workers > 1)}, which load libraries for some seconds.", flush=True)
             starting = speaking("Processes are still being started", until=(folder / SHOWN).exists)
         shutil.rmtree(folder / SHOWN, ignore_errors=True)  # of a sweep that was killed
-        with starting:
-            _run_jobs(loader, cfg, folder)
-        shutil.rmtree(folder / SHOWN, ignore_errors=True)
+        try:
+            with starting:
+                _run_jobs(loader, cfg, folder)
+        finally:
+            shutil.rmtree(folder / SHOWN, ignore_errors=True)
     end(folder)
 
 

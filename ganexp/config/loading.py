@@ -282,7 +282,7 @@ def _of_folder(path: Path, averaged: bool, network: str, trust: Trust) -> _Store
     record, weights = saved(path, discriminator=network == "discriminator")
     config = _checked(record["settings"], path, trust)
     described = _described(path, record)
-    which = str(record.get("which", ""))
+    which = str(record.get("which") or "")
     return _Stored(path, config, parse(config), *described, weights, record["iterations"], record["figures"], which)
 
 

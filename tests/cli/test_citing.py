@@ -70,3 +70,4 @@ def test_a_presets_paper_is_cited_by_the_command_of_its_run(tmp_path):
 
 def test_nothing_is_cited_of_a_configuration_that_is_none():
     assert bibtex([{}, {"loss": 3, "penalty": "r1", "dataset": {"name": "../../mine"}, "evaluation": None}]) == bibtex([])
+    assert bibtex([{"loss": {"name": "x" * 9999}}]) == bibtex([])

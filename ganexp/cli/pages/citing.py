@@ -50,7 +50,8 @@ def reference(entry: str) -> str:
 
 def cited_by(group: str, name: str) -> list[str]:
     """Return the keys of the papers that an option's first comment names; of two with one reference, the one it tells of."""
-    found = option(group, name, [conf_folder(), *conf_folders()])
+    is_name = re.fullmatch(r"[\w.-]{1,99}", name)  # a file may claim anything, and this is looked up in folders
+    found = option(group, name, [conf_folder(), *conf_folders()]) if is_name else None
     text = f"{name} {found.meaning}" if found else ""
     return [
         key
