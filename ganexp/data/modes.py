@@ -27,7 +27,7 @@ class Modes:
 class Gaussians(Modes):
     """Modes of a mixture of Gaussians: a point's is the nearest centre of `(modes, 2)`, within `NEAR` standard deviations."""
 
-    name = f"within {NEAR:g} standard deviations of a mode"
+    name = f"a radius of {NEAR:g} standard deviations per mode"
 
     def __init__(self, centers: Tensor, std: float) -> None:
         super().__init__(len(centers))

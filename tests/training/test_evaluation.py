@@ -127,7 +127,7 @@ def test_presets_of_points_count_their_modes_at_the_end(experiment):
     trainer = build(cfg)
     (note,) = trainer.fit()["notes"]
     modes = 25 if experiment == "grid" else 8
-    assert note.startswith("Evaluated at iteration 6, within 3 standard deviations of a mode, 2,500 samples: modes ")
+    assert note.startswith("Evaluated at iteration 6, a radius of 3 standard deviations per mode, 2,500 samples: modes ")
     assert f"modes {trainer.last_row['eval/modes']:.4g} (real {modes})" in note
 
 

@@ -137,7 +137,7 @@ def test_a_sweep_is_ranked_by_its_metric_over_seeds_under_names_of_what_differs(
     assert all(0 <= one["interval"][0] <= one["mean"] <= one["interval"][1] <= 8 for one in places.values())
     assert document["ranking"] == "Ranked by eval/modes, lowest first: the means over seeds."
     printed = capsys.readouterr().out
-    assert "Ranked by eval/modes, lowest first; within 3 standard deviations of a mode, 300 samples" in printed
+    assert "Ranked by eval/modes, lowest first; a radius of 3 standard deviations per mode, 300 samples" in printed
     assert all(f"\n{name} " in printed for name in modes)
     assert f"No figure: {names[2]} cannot be evaluated." in " ".join(printed.split())
     assert "Ranked by eval/modes" in page.read_text()
