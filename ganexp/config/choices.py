@@ -9,12 +9,13 @@ from types import MappingProxyType
 from typing import Any, get_origin, get_type_hints
 
 from torch import nn
+from torch.utils.data import Dataset as MapStyle
 
 from ganexp.config.defaults import options_in
 from ganexp.config.parsing import check_type, shown, unknown_key
 from ganexp.config.remedies import REMEDIES
 from ganexp.config.schema import AUTO, GROUPS, LISTS, Config, Node, Nodes
-from ganexp.config.targets import CONTRACTS, Target, Trust, outer_place, target
+from ganexp.config.targets import CONTRACTS, Target, Trust, target
 from ganexp.data import Dataset
 from ganexp.data.dataset import Size
 from ganexp.facts import Facts, Misfit, UserError
@@ -171,18 +172,22 @@ def choose(key: str, node: Node, trust: Trust = None, *, inherited: Mapping[str,
     hints = {name: float for name, default in known.items() if type(default) in (int, float)} | hints  # for unannotated ones
     if group not in LISTS and not re.fullmatch(r"[\w.-]+", str(node.get("name", "x")), re.ASCII):
         raise UserError(f"{key}.name must consist of letters, digits and . _ -; got {node['name']}.")
-    settings = settings_of(node, key)
+    settings, inner = settings_of(node, key), {}
     for name, value in settings.items():
+        below = f"{key}.{name}"
         if name not in known:
-            raise UserError(unknown_key(f"{key}.{name}", known, preset=True))
-        if name in hints and value != "???" and not _names_targets(value):
-            if name == "of" and _is_of_parts(hints[name]):
-                raise UserError(f"{key}.of is a choice of its own, as in {group}@{key}.of=…; got {shown(value)}.")
+            raise UserError(unknown_key(below, known, preset=True))
+        if _names_targets(value):
+            inner[name] = _chosen(below, value, trust)
+        elif name in hints and value != "???":
+            if _is_a_part(hints[name]):
+                if name == "of":
+                    raise UserError(f"{below} is a choice of its own, as in {group}@{below}=…; got {shown(value)}.")
+                raise UserError(f"{below} should be a class with its arguments: name it by {below}._target_=mine.Faces.")
             if hints[name] in (Size, Size | None) and (sides := re.fullmatch(r"(\d{1,9})[x×](\d{1,9})", str(value))):
                 settings[name] = value = [int(sides[2]), int(sides[1])]  # image programs write the width first
             taken_over = name in inherited and repr(inherited[name]) == repr(value)  # NaN is not equal to itself
             check_type(f"{group if taken_over else key}.{name}", value, hints[name])
-    inner = {name: _chosen(f"{key}.{name}", part, trust) for name, part in _inner(key, node).items()}
     for name, default in known.items():
         if node.get(name, default) in ("???", inspect.Parameter.empty):
             raise UserError(f"{key}.{name} must be given, for example {key}.{name}=….")
@@ -215,9 +220,10 @@ def _names_targets(value: Any) -> bool:
     return "_target_" in value if isinstance(value, dict) else isinstance(value, list) and any(map(_names_targets, value))
 
 
-def _is_of_parts(hint: Any) -> bool:
-    """Return whether an annotation is that of data sets, or of what makes networks: of what no plain value is."""
-    return get_origin(hint) is Callable or (inspect.isclass(hint) and issubclass(hint, Dataset))
+def _is_a_part(hint: Any) -> bool:
+    """Return whether an annotation is that of data sets or of what makes networks, which no plain value is."""
+    kind = get_origin(hint) or hint
+    return kind is Callable or (inspect.isclass(kind) and issubclass(kind, (Dataset, MapStyle)))
 
 
 def _chosen(key: str, part: Any, trust: Trust) -> Any:
@@ -229,21 +235,3 @@ def _chosen(key: str, part: Any, trust: Trust) -> Any:
 
 def _made(part: Any) -> Any:
     return part.make() if isinstance(part, Choice) else [_made(item) for item in part] if isinstance(part, list) else part
-
-
-def _inner(key: str, node: Node) -> dict[str, Any]:
-    """Return the settings of a member that name members themselves, by their keys: nodes, and lists with nodes in them."""
-    if key.partition(".")[0] == "loss":
-        return {"base": node["base"]} if isinstance(node.get("base"), dict) else {}
-    place = outer_place(key)
-    if place in ("dataset", "generator", "discriminator") and isinstance(node.get("of"), dict):
-        return {"of": node["of"]}
-    if place == "dataset" and "dataset" in node:
-        if not isinstance(node["dataset"], dict):
-            raise UserError(
-                f"{key}.dataset should be a class with its arguments: name it by {key}.dataset._target_=mine.Faces."
-            )
-        return {"dataset": node["dataset"]}
-    if f"{place}.".startswith("dataset.dataset."):
-        return {name: value for name, value in node.items() if _names_targets(value)}
-    return {}

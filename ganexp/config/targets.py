@@ -52,17 +52,12 @@ def target(node: Node, key: str, trust: Trust = None) -> Target:
         if isinstance(error, ModuleNotFoundError) and error.name == module:
             reason += f". If {module}.py is in this folder, put PYTHONPATH=. before the command"
         raise UserError(f"{key}._target_={name} cannot be imported: {reason}.") from None
-    place = outer_place(key)
+    place = re.sub(r"^dataset(\.of)+(?=\.|$)", "dataset", key)  # a data set inside another is chosen as the outer one
     place = "dataset.dataset.…" if place.startswith("dataset.dataset.") else place
     contract = CONTRACTS.get(place) or CONTRACTS[key.partition(".")[0]]
     if not contract.fits(member):
         raise UserError(f"{key}._target_={name} must be {contract.description}.")
     return member
-
-
-def outer_place(key: str) -> str:
-    """Return where a key would lie if the data set inside others, `dataset.of`, were the outer one."""
-    return re.sub(r"^dataset(\.of)+(?=\.|$)", "dataset", key)
 
 
 def refuse_foreign(key: str, name: str, module: str, trust: Sequence[str] | str) -> None:
