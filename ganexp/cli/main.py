@@ -108,10 +108,12 @@ def _unknown(name: str) -> str:
 
 
 class Formatter(argparse.RawDescriptionHelpFormatter):
-    """Adds an option's default to its help; one of None is what the help itself says."""
+    """Adds an option's default to its help, where one of None is what the help itself says, and names the options of groups."""
 
     def _get_help_string(self, action: argparse.Action) -> str:
-        text = action.help or ""
+        from ganexp.config.defaults import option_files  # reads the folders, for which only a help need wait
+
+        text = re.sub(r"\[options of (\S+)\]", lambda group: ", ".join(option_files(group[1])), action.help or "")
         without = not action.option_strings or action.nargs == 0 or action.default in (None, [], argparse.SUPPRESS)
         return text if without else f"{text}; {action.default} by default"
 

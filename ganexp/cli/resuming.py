@@ -5,6 +5,7 @@ since group choices may leave `conf/` by `..` and a YAML file outside may set `h
 the person who types may decide.
 """
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -47,8 +48,9 @@ def resumed(line: Line, name: str) -> Request:
         config = RunFolder.of_checkpoint(checkpoint).config
         raise UserError(f"resume={name}: {config} is missing or broken: restore it, or begin a new run, init_from={name}.")
     chosen = [key_of(word) for word in line.words if key_of(word) in GROUPS and effect_of(key_of(word)) != "training"]
-    to_compose = tuple(word for word in line.words if _is_composed(word, chosen))
-    typed_values, hydra = composed_keys(replace(line, words=to_compose), ["data_root", "trust", *chosen])
+    by_hydra = ["data_root", "trust", *chosen]
+    to_compose = tuple(word for word in line.words if key_of(word) in by_hydra or re.split("[./]", key_of(word))[0] == "hydra")
+    typed_values, hydra = composed_keys(replace(line, words=to_compose), by_hydra)
     trust = typed_values.pop("trust") or []
     values = completed(recorded) | typed_values
     for word in line.words:
@@ -103,7 +105,8 @@ def found_by_auto(values: dict[str, Any], outputs: Path, checkpoint: Path | None
         return beginning
     differing = contradictions(newest.config, values)
     before, now = dotted(completed(newest.config)), dotted(completed(values))
-    differs = [f"{_key(key)}={_value(before.get(key))} and not {_value(now.get(key))}" for key in _telling(differing)]
+    names = {key: key.removesuffix(".name").removesuffix("._target_") for key in _telling(differing)}
+    differs = [f"{name}={_value(before.get(key))} and not {_value(now.get(key))}" for key, name in names.items()]
     more = f" and {len(differs) - MOST_TOLD} more" if len(differs) > MOST_TOLD else ""
     how = f"has {', '.join(differs[:MOST_TOLD])}{more}" if differs else "has all of these iterations"
     return f"{beginning} The newest unfinished one, resume={short(newest.folder)}, {how}."
@@ -127,10 +130,6 @@ def _telling(keys: Sequence[str]) -> list[str]:
     return [*named, *classes, *(key for key in keys if key.rpartition(".")[0] not in chosen)]
 
 
-def _key(key: str) -> str:
-    return key.removesuffix(".name").removesuffix("._target_")
-
-
 def _value(value: Any) -> str:
     return " ".join(shown(value).split())[:50]  # a configuration from a folder may hold anything
 
@@ -143,12 +142,6 @@ def path_of(name: str) -> Path:
     return short(path.resolve())
 
 
-def _is_composed(word: str, chosen: list[str]) -> bool:
-    """Return whether Hydra has to compose a word: it sets a key of Hydra's, `data_root`, `trust` or a newly chosen list."""
-    key = key_of(word)
-    return key in ("data_root", "trust", *chosen) or key.partition(".")[0].partition("/")[0] == "hydra"
-
-
 def _lay_over(values: dict[str, Any], word: str) -> None:
     """Apply one word, `key=value`, to plain values."""
     with composing():
@@ -156,8 +149,10 @@ def _lay_over(values: dict[str, Any], word: str) -> None:
     key = override.key_or_group
     if override.is_sweep_override():
         raise UserError(f"{word} is several values, and resume= goes on with one run: give it one value.")
-    if key in GROUPS and not override.is_delete() and _names(override.value()) in ([values[key].get("name")], [*values[key]]):
-        return  # it was typed again, as all of the run's words may be
+    if key in GROUPS and not override.is_delete():
+        names = override.value() if isinstance(override.value(), list) else [override.value()]
+        if names in ([values[key].get("name")], [*values[key]]):
+            return  # it was typed again, as all of the run's words may be
     if override.is_delete() or override.package or "/" in key or key in (*GROUPS, "experiment", "evaluation.protocol"):
         raise UserError(f"{word} is for a new run: leave it out, since resume= takes what a run was trained with.")
     *above, last = key.split(".")
@@ -167,8 +162,3 @@ def _lay_over(values: dict[str, Any], word: str) -> None:
         if not isinstance(node, dict):
             raise UserError(f"{word}: {part} is a value, with no keys below it.")
     node[last] = plain(OmegaConf.create({"value": override.value()}))["value"]
-
-
-def _names(choice: Any) -> list[Any]:
-    """Return the names of the options that are chosen from a group."""
-    return choice if isinstance(choice, list) else [choice]

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -132,25 +133,31 @@ def evaluate_checkpoint(
         UserError: The checkpoint cannot be loaded, or a measure has no value.
     """
     assert data.evaluation
-    evaluation, machine = data.evaluation, _machine_of(config)  # another evaluation may have chosen other kernels since
-
-    def loaded() -> tuple[nn.Module, Prior, Tensor]:
-        network = generator_of(path, state, config, trust).to(machine.device)
-        execution.lay_out(network, machine, config.channels_last, compiled=config.compile)  # which changes the rounding
-        prior = prior_of(config, machine.device, machine.dtype, data.frequencies, data.preview)
-        if state["classes"] != prior.classes:
-            raise CheckpointError(f"{path} has {state['classes']} classes, but its data have {prior.classes}")
-        samples = evaluation.first(network, prior, SHOWN if len(data.dataset.shape) == 3 else POINTS)
-        shape, expected = tuple(samples.shape[1:]), data.dataset.picture_shape
-        if shape != expected:
-            raise CheckpointError(f"{path} makes samples of shape {shape}, and its data are {expected}")
-        return network, prior, samples
-
-    network, prior, samples = evaluation.processes.together(loaded)
-    result = _result(data, config, evaluation.figures(network, prior, shown), samples, state["run"]["iteration"])
+    evaluation = data.evaluation
+    network, prior, samples = evaluation.processes.together(partial(_loaded, data, evaluation, path, config, state, trust))
+    figures, keys = evaluation.figures(network, prior, shown), evaluation.evaluator.keys
+    of_data = (name_of(config.dataset), data.identity)
+    result = EvaluationResult(figures, keys, *of_data, samples, state["run"]["iteration"])
     if data.preview and len(data.dataset.shape) == 3:
         result.translations = _translations(data, config, network, prior)
     return result
+
+
+def _loaded(
+    data: RunData, evaluation: Evaluation, path: Path, config: Config, state: Mapping[str, Any], trust: Trust
+) -> tuple[nn.Module, Prior, Tensor]:
+    """Return the generator in a checkpoint, what it is given, and its first samples, for pictures."""
+    machine = _machine_of(config)  # another evaluation may have chosen other kernels since
+    network = generator_of(path, state, config, trust).to(machine.device)
+    execution.lay_out(network, machine, config.channels_last, compiled=config.compile)  # which changes the rounding
+    prior = prior_of(config, machine.device, machine.dtype, data.frequencies, data.preview)
+    if state["classes"] != prior.classes:
+        raise CheckpointError(f"{path} has {state['classes']} classes, but its data have {prior.classes}")
+    samples = evaluation.first(network, prior, SHOWN if len(data.dataset.shape) == 3 else POINTS)
+    shape, expected = tuple(samples.shape[1:]), data.dataset.picture_shape
+    if shape != expected:
+        raise CheckpointError(f"{path} makes samples of shape {shape}, and its data are {expected}")
+    return network, prior, samples
 
 
 class _Unchanged(nn.Module):
@@ -191,10 +198,11 @@ def evaluate_images(data: RunData, config: Config, images: MapStyle[Tensor]) -> 
         UserError: An image cannot be decoded, or a measure has no value.
     """
     assert data.evaluation
-    place = (data.reals.device, data.reals.dtype)
+    evaluator, place = data.evaluation.evaluator, (data.reals.device, data.reals.dtype)
     try:
-        figures = data.evaluation.evaluator(map(Batch, real_batches(images, *place)))
-        return _result(data, config, figures, next(real_batches(images, *place))[:SHOWN])
+        figures = evaluator(map(Batch, real_batches(images, *place)))
+        samples = next(real_batches(images, *place))[:SHOWN]
+        return EvaluationResult(figures, evaluator.keys, name_of(config.dataset), data.identity, samples)
     except OSError as error:
         raise UserError(str(error)) from error
 
@@ -204,12 +212,6 @@ def _machine_of(config: Config) -> execution.Machine:
     machine = execution.Machine.resolved(config.device, config.precision)
     execution.set_up(machine, deterministic=config.deterministic, threads=config.threads)
     return machine
-
-
-def _result(
-    data: RunData, config: Config, figures: dict[str, float], samples: Tensor, iteration: int | None = None
-) -> EvaluationResult:
-    return EvaluationResult(figures, data.figures, name_of(config.dataset), data.identity, samples, iteration)
 
 
 def evaluate_pairs(config: Config, place: Path, targets: Path) -> EvaluationResult:

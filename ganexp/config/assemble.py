@@ -17,7 +17,6 @@ from ganexp.distributed.processes import Processes
 from ganexp.facts import Facts, UserError
 from ganexp.gan import GAN
 from ganexp.gan.packing import packed_shape
-from ganexp.instruments.scalar import Scalar
 from ganexp.logging import Logger
 from ganexp.losses import Loss
 from ganexp.penalties import Penalty, total
@@ -77,12 +76,6 @@ class Parts:
     by_key: dict[str, Any]
     loggers: dict[str, Logger]
 
-    @property
-    def measures(self) -> dict[str, Scalar]:
-        """What the loss, the augmentation and the terms measure, by key."""
-        terms = {f"terms/{name}": term.measures for name, term in self.terms.items()}
-        return {**self.loss.measures, **self.augment.measures, **terms}
-
 
 def parts_of(choices: Choices) -> Parts:
     """Make the parts that a configuration chooses."""
@@ -114,7 +107,8 @@ def gan_of(
     processes: Processes | None = None,
 ) -> GAN:
     """Make the GAN from networks that are on the device already and from parts, of which it takes ownership."""
-    config = choices.config
+    clip = choices.config.clip_gradients
+    same = {"batch_size", "g_batch", "pack", "redundant_gradients", "accumulate", "term_gradients"}
     return GAN(
         generator,
         discriminator,
@@ -122,19 +116,14 @@ def gan_of(
         choices["optimizer.g"].make(generator.parameters()),
         choices["optimizer.d"].make(discriminator.parameters()),
         prior,
-        batch_size=config.batch_size,
-        g_batch=config.g_batch,
-        pack=config.pack,
+        **choices.config.model_dump(include=same),
         penalty=parts.penalty,
         augment=parts.augment,
-        redundant_gradients=config.redundant_gradients,
         autocast=autocast,
-        accumulate=config.accumulate,
-        clip_gradients=config.clip_gradients if isinstance(config.clip_gradients, float) else None,
+        clip_gradients=clip if isinstance(clip, float) else None,
         processes=processes,
         terms=parts.terms,
         balance=parts.balance,
-        term_gradients=config.term_gradients,
     )
 
 

@@ -9,14 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
 
 from ganexp.config import starting
 from ganexp.config.assemble import gan_of, networks_of, prior_of
 from ganexp.config.check import Plan, check, check_loggers
 from ganexp.config.choices import name_of
 from ganexp.config.dry_run import CPU_FLOPS
-from ganexp.config.metrics import high_is_best
 from ganexp.config.moving import with_coefficients
 from ganexp.config.plugins import distributions
 from ganexp.config.resume import Checkpoint, endings
@@ -87,6 +85,8 @@ def build(
     if isinstance(cfg, dict):
         where, remedy = str(checkpoint or "The configuration"), "build it with trust=None, if it is your own"
         cfg = checked(cfg, where, trust=trust, remedy=remedy)
+    if folder and not checkpoint and (processes is None or processes.is_main):
+        refuse_used(Path(folder))
     resumed = Checkpoint.read(Path(checkpoint)) if checkpoint else None
     return trainer_of(check(cfg, trust=trust, processes=processes, checkpoint=resumed), folder, stopping=stopping)
 
@@ -100,23 +100,17 @@ def trainer_of(
     label: str = "",
     group: str = "",
 ) -> Trainer:
-    """Build a trainer from a checked configuration.
+    """Build a trainer from a checked configuration, for a folder that holds no other run.
 
-    Args:
-        plan: The configuration, checked.
-        folder: The run folder, as for `build`.
-        obtained: The data and the evaluation of the run, if they were obtained before.
-        stopping: Reports that a signal has asked the run to stop.
-        label: What distinguishes the run from the others of its sweep, for loggers.
-        group: The name of its sweep, also for loggers.
+    The data and the evaluation are obtained unless that has been done. Loggers are told a label, which distinguishes the run
+    from the others of its sweep, and the name of the sweep, which is their group.
     """
     config, machine, choices, processes = plan.config, plan.machine, plan.choices, plan.processes
     state = plan.checkpoint.state if plan.checkpoint else None
     folder = Path(folder) if folder else None
-    if folder and state is None and processes.is_main:
-        refuse_used(folder)
     obtained = obtained or obtain(plan)
-    dataset, reals, evaluation, figures = obtained.dataset, obtained.reals, obtained.evaluation, obtained.figures
+    dataset, reals, evaluation = obtained.dataset, obtained.reals, obtained.evaluation
+    figures = evaluation.evaluator.keys if evaluation else {}
     if folder:
         several = f", in {processes.count} processes" if processes.count > 1 else ""
         going_on = f", going on at iteration {state['run']['iteration']:,}" if state else ""
@@ -133,20 +127,16 @@ def trainer_of(
     step = _step(plan, obtained)
     if folder and machine.device.type == "cpu":
         _say_if_heavy(plan)
+    facts = plan.facts
+    names = dataset.class_names if facts.classes else ()
+    ranges = dataset.source_ranges if folder and facts.source_shape else ()
     checkpoints = (Checkpoints if processes.is_main else NonWritingCheckpoints)(
         folder,
         every=config.checkpoint_every,
         keep=config.keep_checkpoints,
         best=config.keep_best,
-        highest=config.keep_best is not None and high_is_best("keep_best", config.keep_best, config),
-        described=description(
-            plan.values,
-            plan.facts.shape,
-            plan.facts.classes,
-            dataset.class_names if plan.facts.classes else (),
-            plan.facts.source_shape,
-            dataset.source_ranges if folder and plan.facts.source_shape else (),
-        ),
+        highest=plan.highest,
+        described=description(plan.values, facts.shape, facts.classes, names, facts.source_shape, ranges),
     )
     trainer = Trainer(
         step,
@@ -186,10 +176,11 @@ def _step(plan: Plan, obtained: RunData) -> Step:
     generator, discriminator = (network.to(machine.device, machine.dtype) for network in networks)
     if config.init_from or config.freeze_d:
         starting.begin(config, generator, discriminator, resumed=plan.checkpoint is not None)
-    demands = plan.demands
-    _say_size(choices["generator"].called, generator, demands.g_flop if demands else None)
-    _say_size(choices["discriminator"].called, discriminator, demands.d_flop if demands else None)
-    for network in (generator, discriminator):
+    flop = (plan.demands.g_flop, plan.demands.d_flop) if plan.demands else (None, None)
+    for key, network, count in zip(("generator", "discriminator"), (generator, discriminator), flop, strict=True):
+        size = f"{sum(parameter.numel() for parameter in network.parameters()):,} parameters"
+        operations = "" if count is None else f", {count:,.0f} floating-point operations per sample"
+        log.info("%s: %s%s.", choices[key].called, size, operations)
         execution.lay_out(network, machine, config.channels_last, compiled=config.compile)
         if processes.count > 1:
             synchronise(network, processes)
@@ -227,7 +218,9 @@ def _step(plan: Plan, obtained: RunData) -> Step:
 def _loggers(plan: Plan, folder: Path | None, figures: Mapping[str, Scalar], *, label: str, group: str) -> list[Logger]:
     """Open the loggers of a run, given what its evaluation measures; see `RunDescription` for the rest."""
     config = plan.config
-    measures = {**plan.parts.measures, **getattr(plan.choices["generator"].target, "measures", {}), **figures}
+    parts, of_g = plan.parts, getattr(plan.choices["generator"].target, "measures", {})
+    of_terms = {f"terms/{name}": term.measures for name, term in parts.terms.items()}
+    measures = {**parts.loss.measures, **parts.augment.measures, **of_terms, **of_g, **figures}
     if folder is None:
         return [ProgressLogger(config.iterations, measures)]
     if plan.parts.loggers:
@@ -263,13 +256,6 @@ def _opened(plan: Plan, run: RunDescription, rows: FolderLogger) -> Collection[L
             begun.callback(logger.close, never_begun)
         begun.pop_all()
     return loggers.values()
-
-
-def _say_size(called: str, network: nn.Module, flop: float | None) -> None:
-    """Log how many parameters a network has, and the operations of a forward pass of one sample if they can be counted."""
-    count = sum(parameter.numel() for parameter in network.parameters())
-    operations = "" if flop is None else f", {flop:,.0f} floating-point operations per sample"
-    log.info("%s: %s parameters%s.", called, f"{count:,}", operations)
 
 
 def _say_if_heavy(plan: Plan) -> None:

@@ -50,6 +50,7 @@ class Plan:
         facts: What the parts were told about the run.
         moving: The numbers of parts that change over the run, by their keys.
         evaluation: How samples are compared with real ones; None for a run that is not evaluated.
+        highest: Whether the highest value of `keep_best` is best, and not the lowest.
         demands: The operations that a sample takes; None for networks that look at values, which cannot be counted.
         warnings: What is allowed but probably unintended.
         missing: What has to be installed or made first, one sentence each.
@@ -65,6 +66,7 @@ class Plan:
     facts: Facts
     moving: Mapping[str, Movable]
     evaluation: Comparison | None
+    highest: bool
     demands: Demands | None
     warnings: list[str]
     missing: Sequence[str] = ()
@@ -83,12 +85,8 @@ def check(
     One iteration of the real strategy runs on torch's meta device, where tensors have shapes but no memory, so that each
     part itself refuses what does not fit it.
 
-    Args:
-        cfg: A configuration composed by Hydra, or the same as plain dictionaries.
-        config: The same, if it is parsed already.
-        trust: Modules beside ganexp's whose code the configuration may run, or None for any.
-        processes: Those that will train together.
-        checkpoint: The checkpoint that will be resumed.
+    It is composed by Hydra, or consists of plain dictionaries and may be parsed already. `trust` are the modules beside
+    ganexp's whose code it may run; None allows any. `Plan` tells what the other arguments are.
     """
     values = plain(cfg)
     config, processes = config or parse(values), processes or Processes()
@@ -105,12 +103,12 @@ def check(
         facts = facts_of(config, machine, processes.count, dataset)
         choices["dataset"].ask(dataset.check, facts)
         evaluation = comparison_of(choices.of("measure"), config, facts) if config.evaluate_every else None
-        figures = evaluation.figures if evaluation else {}
-        for key, metric in (("keep_best", config.keep_best), ("sweep.metric", config.sweep.metric)):
-            if metric is not None:
-                refuse_unknown_metric(key, metric, config, figures=figures)
-        if config.keep_best is not None:
-            high_is_best("keep_best", config.keep_best, config, trust)
+        metrics = {"keep_best": config.keep_best, "sweep.metric": config.sweep.metric}
+        asked = {key: metric for key, metric in metrics.items() if metric is not None}
+        figures = evaluation.figures if evaluation and asked else {}
+        for key, metric in asked.items():
+            refuse_unknown_metric(key, metric, config, figures=figures)
+        highest = config.keep_best is not None and high_is_best("keep_best", config.keep_best, config, trust)
         parts = parts_of(choices)
         networks, unseen = _networks(choices, facts)
         facts = _ask(choices, facts, parts, networks)
@@ -133,10 +131,9 @@ def check(
             check(at_the_end(values, moving), trust=trust, processes=processes)
         except UserError as error:
             raise UserError(f"moving: with its last values, the run would be refused: {error}") from None
+    of_run = (values, config, machine, processes, checkpoint)
     missing = evaluation.missing() if evaluation else []
-    return Plan(
-        values, config, machine, processes, checkpoint, choices, parts, facts, moving, evaluation, demands, warnings, missing
-    )
+    return Plan(*of_run, choices, parts, facts, moving, evaluation, highest, demands, warnings, missing)
 
 
 @contextmanager

@@ -49,13 +49,13 @@ class Choice:
 
     def make(self, *positional: Any, **given: Any) -> Any:
         """Make the part from its settings and from arguments that the run gives."""
-        made = {
+        inner = {
             name: part.make if self._makes_networks and isinstance(part, Choice) else _made(part)
             for name, part in self.inner.items()
         }
         try:
             with self.saying():
-                part = self.target(*positional, **self.settings, **made, **given)
+                part = self.target(*positional, **self.settings, **inner, **given)
                 if isinstance(part, nn.Module) and "_modules" not in vars(part):
                     raise Misfit(f"needs super().__init__() in the __init__ of {type(part).__name__}, before anything else")
                 return part

@@ -136,7 +136,7 @@ def dry_iteration(
         raise UserError(f"{choices['discriminator'].called} does not fit: {error}.") from None
     except ValueError as error:
         typed = map(choices.typed, ("discriminator", "loss", "penalty", "augment", "strategy"))
-        chosen = ", ".join(one for one in typed if not one.endswith(("=[]", "=none")))
+        chosen = ", ".join(choice for choice in typed if not choice.endswith(("=[]", "=none")))
         raise UserError(f"{chosen} do not fit: {error}.") from None
     _refuse_left(choices, gan, strategy, tried, measured)
 

@@ -4,26 +4,26 @@ import difflib
 import itertools
 import json
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.utils.data import Dataset as MapStyle
 
-from ganexp.batch import Batch
 from ganexp.config.choices import Choice, name_of, settings_of
 from ganexp.config.defaults import defaults
-from ganexp.config.features import feature_names, lacks_classifier, load_features, name_in_keys, source_of, unsuited
+from ganexp.config.features import feature_names, lacks_classifier, load_features, source_of
 from ganexp.config.schema import AUTO, Config, unknown_feature
 from ganexp.data import Dataset, ImageFolder, Resident, Streamed, default_folder, load_cached
 from ganexp.data.cache import VERSION
 from ganexp.data.digest import of_data, of_number
 from ganexp.evaluation import Evaluator, Measure, Raw
 from ganexp.evaluation.evaluator import labelled, real_batches
-from ganexp.evaluation.features import needed
+from ganexp.evaluation.features import FeatureSource, needed
 from ganexp.facts import Facts, UserError
 from ganexp.instruments.scalar import Scalar
 from ganexp.printable import one_line
@@ -41,22 +41,25 @@ class Comparison:
         config: The run's configuration.
         dataset: Its data set.
         measures: The measures, by the names that messages use; at least one.
+        optional: Those that `auto` has chosen, and neither `keep_best` nor `sweep.metric` names: they may be left out.
     """
 
     config: Config
     dataset: Dataset
     measures: Mapping[str, Measure[Any]]
+    optional: Collection[str]
 
     @cached_property
-    def features(self) -> list[str]:
-        """The features that measures look at; raw ones if they look at none."""
+    def features(self) -> dict[str, FeatureSource]:
+        """Where the features come from that measures look at, by name; raw ones if they look at none."""
         looks = any(measure.sees_features(self.dataset.modes) for measure in self.measures.values())
-        return feature_names(self.config, self.dataset) if looks else ["raw"]
+        names = feature_names(self.config, self.dataset) if looks else ["raw"]
+        return {name: source_of(name, self.config, self.dataset) for name in names}
 
     @property
     def figures(self) -> dict[str, Scalar]:
         """The figures that it may add to a run's rows, by key; further features repeat the keys with a suffix."""
-        further = [f"/{name_in_keys(name)}" for name in self.features[1:]]
+        _, *further = [f"/{Path(name).stem}" for name in self.features]
         return {
             key + suffix: figure
             for measure in self.measures.values()
@@ -69,34 +72,21 @@ class Comparison:
         """Whether a classifier has to be trained for its features; True for data that cannot be read."""
         return "classifier" in self.features and lacks_classifier(self.dataset, self.config.dataset)
 
-    @property
-    def optional(self) -> list[str]:
-        """The measures that `auto` has chosen, and neither `keep_best` nor `sweep.metric` names: they may be left out."""
-        metrics = [metric for metric in (self.config.keep_best, self.config.sweep.metric) if metric]
-        return [
-            name
-            for name, measure in self.measures.items()
-            if name not in self.config.measure and not any(metric.startswith(key) for metric in metrics for key in measure.keys)
-        ]
-
     def refuse(self) -> None:
         """Refuse features, measures and real data that do not go together, before any of them is loaded."""
-        asked, data = self.features, f"dataset={name_of(self.config.dataset)}"
-        for name, other in itertools.combinations(asked, 2):
-            if name_in_keys(name) == name_in_keys(other):
+        for name, other in itertools.combinations(self.features, 2):
+            if Path(name).stem == Path(other).stem:
                 raise UserError(
-                    f"evaluation.features={name},{other} would both be logged as {name_in_keys(name)}: rename one of the files."
+                    f"evaluation.features={name},{other} would both be logged as {Path(name).stem}: rename one of the files."
                 )
-        for name in asked:
-            if why := unsuited(name, self.dataset, data):
-                raise UserError(f"evaluation.features={name} {why}.")
         for name, measure in self.measures.items():
-            if measure.only_in and not set(asked) & set(measure.only_in):
-                needs = f"measure.{name} has no meaning in evaluation.features={','.join(asked)}"
+            if measure.only_in and self.features.keys().isdisjoint(measure.only_in):
+                needs = f"measure.{name} has no meaning in evaluation.features={','.join(self.features)}"
                 raise UserError(f"{needs}: choose from {', '.join(measure.only_in)}, or leave the measure out.")
         try:
             if self.config.evaluation.against == "test" and self.dataset.held_out() is None:
                 remedy = ", or a dataset.path with folders train and test" if isinstance(self.dataset, ImageFolder) else ""
+                data = f"dataset={name_of(self.config.dataset)}"
                 raise UserError(
                     f"evaluation.against=test compares with held-out data, and {data} has none: choose "
                     f"evaluation.against=train{remedy}."
@@ -107,13 +97,12 @@ class Comparison:
 
     def _refuse_few(self) -> None:
         """Refuse fewer generated samples than a measure needs in the smallest of its features."""
-        smallest = Raw((min(source_of(name, self.config, self.dataset).size for name in self.features),))
-        for name, measure in self.measures.items():
-            if name not in self.optional:
-                try:
-                    measure.refuse(smallest, self.config.evaluation.samples, "generated")
-                except UserError as error:
-                    raise UserError(f"evaluation: {name}: {error}.") from None
+        smallest = Raw((min(source.size for source in self.features.values()),))
+        for name in [name for name in self.measures if name not in self.optional]:
+            try:
+                self.measures[name].refuse(smallest, self.config.evaluation.samples, "generated")
+            except UserError as error:
+                raise UserError(f"evaluation: {name}: {error}.") from None
 
     def of_at_most(self, sources: int) -> "Comparison":
         """Return the same for as many samples as there are sources, if more are asked for: none is measured twice.
@@ -132,8 +121,7 @@ class Comparison:
 
     def missing(self) -> list[str]:
         """Return a sentence for each file or package that is missing on this machine."""
-        sources = {name: source_of(name, self.config, self.dataset) for name in self.features}
-        missing = [f"evaluation.features={name} {source.missing}." for name, source in sources.items() if source.missing]
+        missing = [f"evaluation.features={name} {source.missing}." for name, source in self.features.items() if source.missing]
         for library in sorted({measure.library for measure in self.measures.values()} - {""}):
             try:
                 needed(library)
@@ -142,35 +130,21 @@ class Comparison:
         return missing
 
     def evaluator(self, machine: Machine) -> Evaluator:
-        """Make the evaluator, which has not seen the real data yet; a classifier that is missing is trained.
-
-        No random stream is advanced.
-
-        Raises:
-            UserError: A measure or features cannot be obtained.
-        """
+        """Make the evaluator, which has not seen the real data yet; a classifier that is missing is trained."""
         asked = self.config.evaluation
+        against = "" if asked.against == "train" else "held-out data"
         try:
             with undisturbed(machine.device):
-                return Evaluator(
-                    self.measures,
-                    load_features(self.features, self.config, self.dataset, machine.device),
-                    samples=asked.samples,
-                    modes=self.dataset.modes,
-                    against="" if asked.against == "train" else "held-out data",
-                    optional=self.optional,
-                )
+                features = load_features(self.features, self.config, self.dataset, machine.device)
+                how: Any = {"samples": asked.samples, "modes": self.dataset.modes, "against": against}
+                return Evaluator(self.measures, features, **how, optional=self.optional)
         except UserError as error:
             raise UserError(f"evaluation: {str(error).rstrip('.')}.") from error
 
     def see_reals(self, evaluator: Evaluator, reals: Resident | Streamed, machine: Machine) -> str:
-        """Give the evaluator the real data: those of training, or the held-out ones. No random stream is advanced.
+        """Give the evaluator the real data: those of training, or the held-out ones.
 
-        Returns:
-            What distinguishes these data, as prepared, from any others; empty if that is not known.
-
-        Raises:
-            UserError: A measure cannot be computed on these data, or they or their labels cannot be read.
+        Return what distinguishes these data, as prepared, from any others; empty if that is not known.
         """
         try:
             with undisturbed(machine.device):
@@ -178,15 +152,11 @@ class Comparison:
                 labels = labels_of(dataset) if evaluator.looks_at_labels else None
                 # TF32 rounds features of real images as well.
                 how = [machine.device.type, machine.precision, *([] if labels is None else [of_data(labels)])]
-
-                def batches() -> Iterable[Batch | Tensor]:
-                    where: Any = {"workers": reals.workers, "derive": dataset.pictured}
-                    values = real_batches(data, machine.device, machine.dtype, **where)
-                    return values if labels is None else labelled(values, labels)
-
+                where: Any = {"workers": reals.workers, "derive": dataset.pictured}
+                batches = partial(real_batches, data, machine.device, machine.dtype, **where)
                 try:
                     evaluator.see_reals(
-                        batches,
+                        batches if labels is None else lambda: labelled(batches(), labels),
                         len(data),  # type: ignore[arg-type]  # a map-style dataset may have no length; those of a feed do
                         folder=default_folder().with_name("statistics"),
                         identity=identity and " ".join([identity, *how]),
@@ -215,11 +185,7 @@ class Comparison:
 
 
 def labels_of(dataset: Dataset) -> Tensor:
-    """Return the class of each sample, `(N,)`.
-
-    Raises:
-        UserError: The labels cannot be read, or there are none.
-    """
+    """Return the class of each sample, `(N,)`; refuse data without labels, or whose labels cannot be read."""
     try:
         return dataset.labels()
     except (OSError, ValueError) as error:
@@ -233,26 +199,26 @@ def comparison_of(offered: Sequence[Choice], config: Config, run: Facts) -> Comp
         offered: The measures of the list, and those that `auto` may take.
         config: The run's configuration.
         run: The facts that the measures are told.
-
-    Raises:
-        UserError: There is no measure, one does not fit, two have a key in common, or features or held-out data do not fit.
     """
     if unknown := unknown_feature(config.evaluation.features):
         raise UserError(unknown)
     choices = {choice.key.partition(".")[2]: choice for choice in offered}
-    measures: dict[str, Measure[Any]] = {name: choice.make() for name, choice in choices.items()}
-    fitting = [name for name, measure in measures.items() if name not in config.measure and measure.suits(run)]
-    fitting.sort(key=lambda name: measures[name].rank)
+    offers: dict[str, Measure[Any]] = {name: choice.make() for name, choice in choices.items()}
+    fitting = [name for name, measure in offers.items() if name not in config.measure and measure.suits(run)]
+    fitting.sort(key=lambda name: offers[name].rank)
     names = [name for listed in config.measure for name in (fitting if listed == AUTO else [listed])]
     if not names:
         raise UserError("measure=[] leaves an evaluation nothing to measure: choose measure=auto or evaluate_every=0.")
     logged_by: dict[str, str] = {}
     for name in names:
-        choices[name].ask(measures[name].check, run)
-        for key in measures[name].keys:
+        choices[name].ask(offers[name].check, run)
+        for key in offers[name].keys:
             if logged_by.setdefault(key, name) != name:
                 raise UserError(f"measure.{name} and measure.{logged_by[key]} are both logged as {key}: leave one of them out.")
-    comparison = Comparison(config, run.dataset, {name: measures[name] for name in names})
+    metrics = tuple(metric for metric in (config.keep_best, config.sweep.metric) if metric)
+    named = {name for key, name in logged_by.items() if any(metric.startswith(key) for metric in metrics)}
+    measures = {name: offers[name] for name in names}
+    comparison = Comparison(config, run.dataset, measures, [name for name in names if name in fitting and name not in named])
     comparison.refuse()
     return comparison
 

@@ -4,12 +4,13 @@ import json
 import logging
 import math
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 import torch
 
 from ganexp.config.choices import name_of
-from ganexp.config.schema import AUTO, Config, Node, files_among
+from ganexp.config.schema import AUTO, Config, Node
 from ganexp.data import Dataset, default_folder
 from ganexp.evaluation import Classifier, Features, PerChannel, Raw
 from ganexp.evaluation.classifier import KnowsNothing, stored, train_if_missing
@@ -28,15 +29,8 @@ def feature_names(config: Config, dataset: Dataset) -> list[str]:
     return [*dict.fromkeys(auto if name == AUTO else name for name in ([asked] if isinstance(asked, str) else asked))]
 
 
-def name_in_keys(name: str) -> str:
-    """Return the name of features in the keys of figures; for a file, its name without the suffix."""
-    return Path(name).stem if files_among(name) else name
-
-
 def unsuited(name: str, dataset: Dataset, data: str) -> str:
-    """Return why the features of a name do not suit a data set, which is called `data`; empty if they suit it."""
-    if name == "raw":
-        return ""
+    """Return why the features of a network do not suit a data set, which is called `data`; empty if they suit it."""
     if len(dataset.shape) != 3:
         return f"needs images, and {data} has none: choose raw"
     if name == "classifier" and not dataset.bounded:
@@ -51,7 +45,9 @@ def unsuited(name: str, dataset: Dataset, data: str) -> str:
 
 
 def source_of(name: str, config: Config, dataset: Dataset) -> FeatureSource:
-    """Find the features of a name, as `feature_source` does, or the classifier of the data set."""
+    """Find the features of a name, as `feature_source` does, or the classifier of the data set; refuse unsuitable ones."""
+    if name != "raw" and (why := unsuited(name, dataset, f"dataset={name_of(config.dataset)}")):
+        raise UserError(f"evaluation.features={name} {why}.")
     shape = dataset.picture_shape
     if name != "classifier":
         return feature_source(name, shape, config.evaluation.feature_weights)
@@ -67,14 +63,12 @@ def source_of(name: str, config: Config, dataset: Dataset) -> FeatureSource:
     return FeatureSource(load, min(Classifier.size, math.prod(shape)), missing)  # auto takes pixels where it knows nothing
 
 
-def load_features(names: list[str], config: Config, dataset: Dataset, device: torch.device) -> dict[str, Features]:
-    """Load features by their names in keys; raw ones replace a classifier of `auto` that is no better than chance.
-
-    Raises:
-        UserError: Some cannot be loaded, or a classifier knows no more than chance explains.
-    """
+def load_features(
+    sources: Mapping[str, FeatureSource], config: Config, dataset: Dataset, device: torch.device
+) -> dict[str, Features]:
+    """Load features by their names in keys; raw ones replace a classifier of `auto` that is no better than chance."""
     try:
-        return {name_in_keys(name): source_of(name, config, dataset).load(device) for name in names}
+        return {Path(name).stem: source.load(device) for name, source in sources.items()}
     except KnowsNothing as error:
         if config.evaluation.features != AUTO:
             raise UserError(f"{error}: choose evaluation.features=inception, raw or a file") from error

@@ -55,7 +55,7 @@ class _Stored:
             raise CheckpointError(f"{self.path} does not say which shape its samples have")
         if not all(type(size) is int and size >= 1 for size in self.source_shape):
             raise CheckpointError(f"{self.path} does not say which shape its sources have")
-        if not _are_ranges(self.source_ranges):
+        if self.source_ranges != [] and not _are_ranges(self.source_ranges):
             raise CheckpointError(f"{self.path} does not say what is black and white in its sources")
         known = type(self.classes) is int and self.classes >= 0
         if not known or bool(self.classes) != self.settings.conditional:
@@ -108,7 +108,7 @@ def load(
         shape=stored.shape,
         classes=stored.classes,
         source_shape=stored.source_shape,
-        source_ranges=[one and (one[0], one[1]) for one in stored.source_ranges],
+        source_ranges=[levels and (levels[0], levels[1]) for levels in stored.source_ranges],
         device=device,
         dtype=stored.dtype,
         origin=Origin(
@@ -130,7 +130,11 @@ def generator_of(path: Path, state: Mapping[str, Any], config: Config, trust: Tr
     """
     averaged = config.evaluation.of == "average"
     stored = _Stored(
-        path, state["config"], config, *_described(path, state), weights_of(state["run"], averaged, "generator", path)
+        path,
+        state["config"],
+        config,
+        *_described(path, state["config"], state),
+        weights_of(state["run"], averaged, "generator", path),
     )
     return _generator(stored, trust).requires_grad_(False).eval()
 
@@ -256,46 +260,40 @@ def _stored(place: str | Path, network: Literal["generator", "discriminator"], a
     """Read a stored network from a place, which may be on the hub."""
     path = pulled(str(place), discriminator=network == "discriminator") if is_on_hub(place) else Path(place)
     if is_saved(path):
-        return _of_folder(path, averaged, network, trust)
-    path = checkpoint_at(path)
-    return _of_checkpoint(path, checkpoint.load(path), averaged, network, trust)
+        if not averaged:
+            raise CheckpointError(f"{path} holds one set of weights, averaged or not: leave averaged=False out")
+        held, weights = saved(path, discriminator=network == "discriminator")
+        recorded, iterations, figures = held["settings"], held["iterations"], held["figures"]
+        which = str(held.get("which") or "")
+        described = _described(path, recorded, held)
+    else:
+        path = checkpoint_at(path)
+        state = checkpoint.load(path)
+        recorded, iterations = state["config"], state["run"]["iteration"]
+        described = _described(path, recorded, state)
+        weights, figures = weights_of(state["run"], averaged, network, path), _figures_at(path, iterations)
+        is_average = averaged and _below(state["run"], "step", "average", network) is not None
+        which = f"averaged by {name_of(recorded['average'])}, of {path.name}" if is_average else f"as trained, of {path.name}"
+    unopened = ["dataset.decode"]  # code for those who open it, and nothing here does
+    remedy = "load it with trust=None, if it is your own"
+    config = checked(recorded | UNWATCHED, str(path), typed=unopened, trust=trust, remedy=remedy)
+    return _Stored(path, config, parse(config), *described, weights, iterations, figures, which)
 
 
-def _of_checkpoint(path: Path, state: Mapping[str, Any], averaged: bool, network: str, trust: Trust) -> _Stored:
-    if not state["config"]:
-        raise _without_configuration(path)
-    iterations = state["run"]["iteration"]
+def _figures_at(path: Path, iteration: int) -> dict[str, float]:
+    """Return the figures of a run at a checkpoint in its folder; rows beside a lone checkpoint may be another run's."""
     run = RunFolder.of_checkpoint(path)
-    rows = read(run.path).rows if path.parent == run.checkpoints else []  # rows beside a lone checkpoint may be another run's
-    at_last = [row for row in rows if row["progress/iteration"] <= iterations][-1:]
-    figures = {key: float(value) for row in at_last for key, value in row.items() if not isinstance(value, str)}
-    config, weights = _checked(state["config"], path, trust), weights_of(state["run"], averaged, network, path)
-    of_average = averaged and _below(state["run"], "step", "average", network) is not None
-    which = f"averaged by {name_of(config['average'])}" if of_average else "as trained"
-    which += f", of {path.name}"
-    return _Stored(path, config, parse(config), *_described(path, state), weights, iterations, figures, which)
+    rows = read(run.path).rows if path.parent == run.checkpoints else []
+    at_last = [row for row in rows if row["progress/iteration"] <= iteration][-1:]
+    return {key: float(value) for row in at_last for key, value in row.items() if not isinstance(value, str)}
 
 
-def _of_folder(path: Path, averaged: bool, network: str, trust: Trust) -> _Stored:
-    if not averaged:
-        raise CheckpointError(f"{path} holds one set of weights, averaged or not: leave averaged=False out")
-    record, weights = saved(path, discriminator=network == "discriminator")
-    config = _checked(record["settings"], path, trust)
-    described = _described(path, record)
-    which = str(record.get("which") or "")
-    return _Stored(path, config, parse(config), *described, weights, record["iterations"], record["figures"], which)
-
-
-def _described(path: Path, stored: Mapping[str, Any]) -> tuple[tuple[int, ...], int, Any, tuple[int, ...], Any]:
+def _described(path: Path, config: Any, stored: Mapping[str, Any]) -> tuple[tuple[int, ...], int, Any, tuple[int, ...], Any]:
     """Return what a file says of samples and sources: shape, classes and their names, the shape of a source, and ranges."""
-    if not isinstance(stored.get("shape"), list):
-        raise _without_configuration(path)
+    if not config or not isinstance(stored.get("shape"), list):
+        raise CheckpointError(f"{path} is of a run without a configuration: load its state_dict into a generator of your own")
     of_sources = tuple(stored.get("source_shape", ())), stored.get("source_ranges", [])
     return tuple(stored["shape"]), stored.get("classes", -1), stored.get("class_names", []), *of_sources
-
-
-def _without_configuration(path: Path) -> CheckpointError:
-    return CheckpointError(f"{path} is of a run without a configuration: load its state_dict into a generator of your own")
 
 
 def _are_ranges(value: Any) -> bool:
@@ -304,13 +302,6 @@ def _are_ranges(value: Any) -> bool:
         return False
     ranges = [item for item in value if item is not None]
     return all([*map(type, item)] == [float, float] and -math.inf < item[0] < item[1] < math.inf for item in ranges)
-
-
-def _checked(config: dict[str, Any], path: Path, trust: Trust) -> dict[str, Any]:
-    unopened = ["dataset.decode"]  # code for those who open it, and nothing here does
-    return checked(
-        config | UNWATCHED, str(path), typed=unopened, trust=trust, remedy="load it with trust=None, if it is your own"
-    )
 
 
 def _published(config: dict[str, Any]) -> dict[str, Any]:

@@ -43,7 +43,7 @@ def parse(values: dict[str, Any]) -> Config:
     try:
         return Config.model_validate_json(text)
     except ValidationError as error:
-        lacking = any(one["type"] == "missing" for one in error.errors())
+        lacking = any(mistake["type"] == "missing" for mistake in error.errors())
         if lacking and (whole := completed(values)) != values:
             return parse(whole)
         raise UserError(_sentence(error.errors()[0], values)) from None
@@ -79,7 +79,7 @@ def unknown_key(key: str, known: Iterable[str], *, preset: bool = False) -> str:
     known = sorted(set(known) - {"name", "_target_"})
     above, _, name = key.rpartition(".")
     if above in LISTS:
-        return _unlisted(above, name, [one for one in known if one != name], preset=preset)
+        return _unlisted(above, name, [member for member in known if member != name], preset=preset)
     close = difflib.get_close_matches(name, known, n=1, cutoff=0.7)  # at 0.6, depth is close to width
     if close:
         return f"Unknown key {key}. Did you mean {'.'.join(filter(None, [above, close[0]]))}?"

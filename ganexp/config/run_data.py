@@ -1,7 +1,7 @@
 """The data of a run, loaded before it has a folder: training data, held-out samples, and its evaluation."""
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import torch
@@ -20,7 +20,6 @@ from ganexp.data.feed import to_range
 from ganexp.distributed.processes import Processes
 from ganexp.evaluation import real_batches
 from ganexp.facts import Facts, UserError
-from ganexp.instruments.scalar import Scalar
 from ganexp.printable import printable
 from ganexp.sources import PreviewSamples
 from ganexp.streams import stream
@@ -65,11 +64,6 @@ class RunData:
     evaluation: Evaluation | None = None
     identity: str = ""
 
-    @property
-    def figures(self) -> dict[str, Scalar]:
-        """Descriptions of the evaluation's figures, by key."""
-        return self.evaluation.evaluator.keys if self.evaluation else {}
-
     def pictured(self) -> Iterator[Tensor]:
         """Yield batches of all real samples, as they are measured, in the order of `real_batches`."""
         return real_batches(self.reals.data, self.reals.device, self.reals.dtype, derive=self.dataset.pictured)
@@ -78,10 +72,8 @@ class RunData:
 def obtain(plan: Plan) -> RunData:
     """Load the data and the features, and compute the evaluation's real statistics. Reseeds the global random streams.
 
-    If images are compared in a classifier's features, the classifier is trained if it is missing.
-
-    Raises:
-        UserError: Something is missing or broken; the sentences name all of it.
+    If images are compared in a classifier's features, the classifier is trained if it is missing. One `UserError` names all
+    that is missing or broken.
     """
     execution.set_up(plan.machine, deterministic=plan.config.deterministic, threads=plan.config.threads)
     dataset = dataset_of(plan.choices["dataset"], plan.config.seed)
@@ -100,9 +92,6 @@ def load_data(
         dataset: Its data set, with its decoder.
         terms: The terms of G's objective, some of which may look through a network.
         processes: Those that share each batch of the feed.
-
-    Raises:
-        UserError: As for `obtain`.
     """
     config, machine, missing = plan.config, plan.machine, [*plan.missing]
     comparison, preview = plan.evaluation and replace(plan.evaluation, dataset=dataset), None
@@ -133,9 +122,8 @@ def load_data(
     evaluation = Evaluation(
         config.evaluate_every,
         evaluator,
+        **config.evaluation.model_dump(include={"of", "standing"}),
         samples=evaluator.samples,
-        of=config.evaluation.of,
-        standing=config.evaluation.standing,
         processes=plan.processes,
         pictures=dataset.pictures,
     )
@@ -237,9 +225,9 @@ def held_out_of(dataset: Dataset, classes: int, n: int, machine: execution.Machi
     if others is None or not others.is_here:  # nothing is downloaded for it
         return None
     try:
-        data = load_cached(others, default_folder(), place="streamed")
-        read = _by_index(others, data, classes, machine)
-        return read(torch.randperm(len(data), generator=stream(0, "held-out samples"))[:n].tolist())  # type: ignore[arg-type]
+        data, labels = load_cached(others, default_folder(), place="streamed"), labels_of(others) if classes else None
+        order = torch.randperm(len(data), generator=stream(0, "held-out samples"))  # type: ignore[arg-type]
+        return _at(order[:n].tolist(), others, data, labels, machine)
     except (OSError, ValueError) as error:
         log.warning("accuracy/held_out is not logged, since the held-out images cannot be read: %s.", error)
         return None
@@ -262,22 +250,22 @@ def preview_of(
     except OSError as error:
         raise UserError(f"dataset: {error}.") from error
     order = torch.randperm(len(data), generator=stream(0, "sources to look at")).tolist()  # type: ignore[arg-type]
-    read = _by_index(dataset, data, classes, machine)
-    return PreviewSamples(
-        lambda places: read([order[place] for place in places]), len(order), dataset.paired, held_out=others is not None
-    )
-
-
-def _by_index(
-    dataset: Dataset, data: torch.Tensor | MapStyle[torch.Tensor], classes: int, machine: execution.Machine
-) -> Callable[[Sequence[int]], Batch]:
-    """Return a function that reads samples by index, with their labels if networks read any, and with their sources."""
     labels = labels_of(dataset) if classes else None
 
-    def read(indices: Sequence[int]) -> Batch:
-        chosen = [*indices]
-        samples = data[chosen] if isinstance(data, torch.Tensor) else torch.stack([data[i] for i in chosen])
-        conditions = () if labels is None else (labels[chosen].to(machine.device),)
-        return dataset.derive(Batch(to_range(samples.to(machine.device), machine.dtype), conditions))
+    def read(places: Sequence[int]) -> Batch:
+        return _at([order[place] for place in places], dataset, data, labels, machine)
 
-    return read
+    return PreviewSamples(read, len(order), dataset.paired, held_out=others is not None)
+
+
+def _at(
+    indices: list[int],
+    dataset: Dataset,
+    data: torch.Tensor | MapStyle[torch.Tensor],
+    labels: torch.Tensor | None,
+    machine: execution.Machine,
+) -> Batch:
+    """Return the samples of these indices, with their labels if networks read any, and with their sources."""
+    samples = data[indices] if isinstance(data, torch.Tensor) else torch.stack([data[index] for index in indices])
+    conditions = () if labels is None else (labels[indices].to(machine.device),)
+    return dataset.derive(Batch(to_range(samples.to(machine.device), machine.dtype), conditions))

@@ -71,8 +71,8 @@ def files_among(features: Any) -> list[str]:
 
 def unknown_feature(features: Any) -> str:
     """Return a sentence for the first name among features that is none; empty if there is no such name."""
-    typed = [*map(str, features if isinstance(features, list) else [features])]
-    unknown = next((name for name in typed if name not in FEATURE_NAMES and name not in files_among(typed)), "")
+    typed = map(str, features if isinstance(features, list) else [features])
+    unknown = next((name for name in typed if name not in FEATURE_NAMES and re.fullmatch(FEATURES, name)), "")
     names = ", ".join(FEATURE_NAMES)
     return unknown and f"evaluation.features={unknown} is unknown: choose from {names}, or a file, as in ./{unknown}."
 

@@ -27,9 +27,10 @@ from tests.tiny import iterate
 SMALL = ["generator.width=2", "discriminator.width=2", "batch_size=4", "latent_dim=3", "logger=[]"]
 
 
+OF_METRICS = ("high_is_best", "refuse_unknown_metric")
 UNASKED = {
-    check_module: ("at_the_end", "check_perceptual", "movables", "refuse_unknown_metric", "try_values", "with_decoder"),
-    build_module: ("check_loggers", "endings", "high_is_best", "with_coefficients"),
+    check_module: ("at_the_end", "check_perceptual", "movables", "try_values", "with_decoder", *OF_METRICS),
+    build_module: ("check_loggers", "endings", "with_coefficients"),
     run_data: ("distances_of", "preview_of", "with_decoder"),
     starting: ("begin",),
 }

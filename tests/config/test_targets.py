@@ -12,6 +12,7 @@ from ganexp.config.targets import target
 from ganexp.data import Dataset
 from ganexp.facts import UserError
 from ganexp.losses import Hinge, Loss
+from ganexp.penalties import Penalty
 from ganexp.strategies import Strategy, detach
 from tests.composing import composed
 from tests.small_runs import SMALL
@@ -106,6 +107,23 @@ def test_each_group_takes_its_own_kind(place, name, sentence):
 
 def unannotated(gan, reals, *, d_steps, g_steps, n=2, rate=1, mode="a"):
     detach(gan, reals, d_steps=d_steps, g_steps=g_steps * n)
+
+
+class Around(Penalty):
+    def __init__(self, *, of: Penalty):
+        self.of = of
+
+
+def test_a_setting_that_is_a_node_is_a_choice_in_every_group(tmp_path):
+    node = {"_target_": f"{__name__}.Around", "of": {"_target_": "ganexp.penalties.R1", "weight": 3}}
+    assert choose("penalty.mine", node).make().of.weight == 3
+    witness = tmp_path / "witness"
+    code = {"_target_": "os.system", "command": f"touch {witness}"}
+    with pytest.raises(UserError, match=r"\Apenalty\.mine\.of\._target_=os\.system must be a subclass of [^\n]*\.\Z"):
+        choose("penalty.mine", node | {"of": code}).make()
+    with pytest.raises(UserError, match=r"\Apenalty\.mine\.of\._target_=os\.system is not ganexp's, [^\n]*\.\Z"):
+        choose("penalty.mine", node | {"of": code}, trust=[__name__])
+    assert not witness.exists()
 
 
 def test_a_setting_without_an_annotation_is_a_number_where_its_default_is_one():

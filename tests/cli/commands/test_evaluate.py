@@ -311,7 +311,7 @@ def test_each_run_is_compared_with_the_data_that_its_seed_has_drawn(tmp_path):
 
 
 def of_real_data(cfg):
-    return [figure.real for figure in data_to_evaluate(parse(plain(cfg))).figures.values()]
+    return [figure.real for figure in data_to_evaluate(parse(plain(cfg))).evaluation.evaluator.keys.values()]
 
 
 def test_statistics_of_data_are_kept_for_these_data_and_labels_only(monkeypatch, tmp_path):

@@ -19,7 +19,6 @@ from typing import Any
 
 from ganexp.cli import shared_options as shared
 from ganexp.cli.composing import compose
-from ganexp.config.defaults import option_files
 from ganexp.config.parsing import parse, refuse_mistakes
 from ganexp.config.plain import evaluated, plain
 from ganexp.config.schema import files_among, unknown_feature
@@ -44,22 +43,20 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument("--weights", choices=["last", "best"], default="last", help="which checkpoint of a run")
     measured = parser.add_argument_group("how, as keys below evaluation; by default as the run says")
-    names = ", ".join(option_files("measure"))
     measured.add_argument(
         "--measure",
         action="extend",
         nargs="+",
         metavar="NAME",
-        help=f"{names}; and settings, as in kid.subsets=50; the run's own by default",
+        help="[options of measure]; and settings, as in kid.subsets=50; the run's own by default",
     )
     measured.add_argument(
         "--config-dir", type=Path, help="YAML files of your own, as for training, with further measures; none by default"
     )
-    protocols = ", ".join(option_files("evaluation.protocol"))
     measured.add_argument(
         "--protocol",
         metavar="NAME",
-        help=f"how a publication evaluates, where nothing else is said: {protocols}; none by default",
+        help="how a publication evaluates, where nothing else is said: [options of evaluation.protocol]; none by default",
     )
     measured.add_argument(
         "--against",
@@ -127,24 +124,24 @@ def refuse(options: Namespace) -> None:
         raise UserError("--set goes with --dataset: a run says itself what its data are")
     if options.dataset and (options.weights != "last" or options.of or options.standing is not None):
         raise UserError("--weights, --of and --standing are for runs, and not for a folder of images")
-    if sentence := unknown_feature(options.features or []):
-        raise UserError(sentence)
-    for file in files_among(options.features or []):
-        if not Path(file).expanduser().is_file():
-            raise UserError(f"--features {file} is no file: name one that is there, or a network")
+    if options.features:
+        if sentence := unknown_feature(options.features):
+            raise UserError(sentence)
+        for file in files_among(options.features):
+            if not Path(file).expanduser().is_file():
+                raise UserError(f"--features {file} is no file: name one that is there, or a network")
     asked = asked_of(options)
     if options.dataset:
         words = [f"dataset={options.dataset}", *options.overrides]
         parse(evaluated(plain(compose(*words, config_dir=options.config_dir)), asked))
     else:
         refuse_mistakes(evaluated({}, asked))
-    paths = options.places
-    if not of_folders(options):
-        paths = [path for place in options.places for path in checkpoints_of(place, options.weights)]
     for place in options.places:
         shared.refuse_missing(place)
-    if not any(path.exists() for path in paths):
-        shared.refuse_missing(paths[0])
+    if not of_folders(options):
+        checkpoints = [path for place in options.places for path in checkpoints_of(place, options.weights)]
+        if not any(path.exists() for path in checkpoints):
+            shared.refuse_missing(checkpoints[0])
 
 
 def _two_folders(options: Namespace) -> None:

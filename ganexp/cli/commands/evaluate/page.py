@@ -8,7 +8,7 @@ import numpy as np
 from PIL import Image
 from torch import Tensor
 
-from ganexp.cli.commands.evaluate.tables import Entry, Order, figure, keys_of, meanings, of_translators
+from ganexp.cli.commands.evaluate.tables import Entry, Order, figure
 from ganexp.cli.pages import html, ranking
 from ganexp.logging.pictures import beside_the_nearest, image_grid, scatter, translations
 
@@ -37,13 +37,13 @@ def page(title: str, order: Order, nearest: Sequence[NearestImages | None], sett
     entries = order.entries
     pictured = [_pictures(entry, own) for entry, own in zip(entries, nearest, strict=True) if entry.result and own]
     left = sum(entry.result is not None and own is None for entry, own in zip(entries, nearest, strict=True))
-    notes = "".join(f"<li>{escape(sentence)}</li>" for sentence in [*meanings(entries), *of_translators(entries)])
+    notes = "".join(f"<li>{escape(sentence)}</li>" for sentence in order.meanings)
     body = [
         f"<h1>{escape(title)}</h1>",
         settings,
         f"<p>{escape(order.sentence)}</p>" if order.sentence else "",
         ranking.section(order.rankings, order.best, order.key) if order.rankings else "",
-        _table(entries),
+        _table(order),
         f'<ul class="note">{notes}</ul>',
         *pictured,
         f'<p class="note">{left} more are not pictured.</p>' if left and pictured else "",
@@ -51,10 +51,9 @@ def page(title: str, order: Order, nearest: Sequence[NearestImages | None], sett
     return html.page(title, "\n".join(body))
 
 
-def _table(entries: Sequence[Entry]) -> str:
-    keys = keys_of(entries)
-    lines = []
-    for entry in entries:
+def _table(order: Order) -> str:
+    keys, lines = order.keys, []
+    for entry in order.entries:
         result = entry.result
         cells = [html.cell(html.name(entry.name), "name")]
         if result is None:

@@ -17,7 +17,7 @@ from tqdm import tqdm
 
 from ganexp.cli.commands.evaluate import ASKED, OF_PAIRS, asked_of, checkpoints_of, of_folders, output_of, tables
 from ganexp.cli.commands.evaluate.page import NearestImages, page
-from ganexp.cli.commands.evaluate.tables import Entry
+from ganexp.cli.commands.evaluate.tables import Entry, Order
 from ganexp.cli.composing import compose
 from ganexp.cli.launching import is_distributed, joined
 from ganexp.cli.pages import headings
@@ -58,8 +58,10 @@ def run(options: argparse.Namespace) -> Path:
     if not any(entry.result for entry in entries):
         several = f"none of {len(entries)} can be evaluated; {entries[0].name}: " if len(entries) > 1 else ""
         raise UserError(several + entries[0].problem)
-    sweep = Sweep.find(options.places[0]) if len(options.places) == 1 else None
-    order = tables.ranked(entries, *((sweep.metric, sweep.direction) if sweep else ()))
+    order = Order(entries)
+    if len(entries) > 1:
+        sweep = Sweep.find(options.places[0]) if len(options.places) == 1 else None
+        order = tables.ranked(entries, *((sweep.metric, sweep.direction) if sweep else ()))
     print(tables.terminal(order, shutil.get_terminal_size((80, 24)).columns), end="\n\n")
     runs = [] if folders else [reading.read(RunFolder.of_checkpoint(entry.path.resolve()).path) for entry in entries]
     place = options.places[0].resolve().name if len(options.places) == 1 else f"{len(entries)} evaluations"
@@ -78,7 +80,8 @@ def _of_runs(options: argparse.Namespace, processes: Processes) -> list[Entry]:
     Several processes evaluate each checkpoint together, and a failure in one is a failure in all.
     """
     checkpoints = [path for place in options.places for path in checkpoints_of(place, options.weights)]
-    jobs = {path: job for place in options.places for path, job in _jobs(place, alone=len(options.places) == 1).items()}
+    alone = len(options.places) == 1
+    jobs = {path: job for place in options.places if Sweep.is_in(place) for path, job in _jobs(place, alone=alone).items()}
     of_sweeps = [jobs.get(RunFolder.of_checkpoint(path).path, ("", "")) for path in checkpoints]
     asked = asked_of(options)
     loaded: dict[str, RunData] = {}
@@ -148,7 +151,7 @@ def _as_options(error: Exception) -> str:
 
 
 def _jobs(place: Path, *, alone: bool) -> dict[Path, tuple[str, str]]:
-    """Return the combination and the seed of each job of a sweep, by its folder; empty for any other place.
+    """Return the combination and the seed of each job of a sweep, by its folder; empty if its record is broken.
 
     Beside other places, a combination is one of its sweep: equal names in two sweeps need not be equal settings.
     """

@@ -45,6 +45,22 @@ class Order:
     best: str = ""
     rankings: list[Ranking] = field(default_factory=list)
 
+    @property
+    def keys(self) -> list[str]:
+        """The keys of all figures."""
+        return [*dict.fromkeys(key for entry in self.entries if entry.result for key in entry.result.measures)]
+
+    @property
+    def meanings(self) -> list[str]:
+        """What the figures mean, what translators were measured on, and the figures of the sources themselves, in sentences."""
+        results = [entry.result for entry in self.entries if entry.result]
+        lines = sentences([figure for result in results for figure in result.measures.items()])
+        for translations in [result.translations for result in results if result.translations]:
+            figures = " and ".join(f"{key.removeprefix('eval/')} {value:.4g}" for key, value in translations.baseline.items())
+            source = f" The sources themselves, beside their targets, have {figures}." if figures else ""
+            lines.append(f"Measured on {translations.description}.{source}")
+        return [*dict.fromkeys(lines)]
+
 
 def ranked(entries: Sequence[Entry], metric: str | None = None, direction: str = "auto") -> Order:
     """Return entries with the best first; in the given order if their figures are not comparable.
@@ -95,58 +111,37 @@ def _outcome(entry: Entry, key: str) -> Outcome:
     return Outcome(entry.name, combination, seed, entry.result.figures[key])
 
 
-def meanings(entries: Sequence[Entry]) -> list[str]:
-    """Return what the figures mean, in sentences."""
-    return sentences([figure for entry in entries if entry.result for figure in entry.result.measures.items()])
-
-
-def of_translators(entries: Sequence[Entry]) -> list[str]:
-    """Return what translators were measured on, and the figures of the sources themselves, in sentences."""
-    lines: dict[str, None] = {}
-    for entry in entries:
-        if entry.result and (translations := entry.result.translations):
-            figures = " and ".join(f"{key.removeprefix('eval/')} {value:.4g}" for key, value in translations.baseline.items())
-            source = f" The sources themselves, beside their targets, have {figures}." if figures else ""
-            lines[f"Measured on {translations.description}.{source}"] = None
-    return [*lines]
-
-
 def terminal(order: Order, width: int) -> str:
     """Lay figures out in tables that are no wider than a terminal, with problems, meanings and the ranking below."""
-    entries = order.entries
-    shown = [entry for entry in entries if entry.result]
-    keys = keys_of(shown)
-    names = [printable(entry.name if entry.combination else shortened(entry.name)) for entry in shown]
-    first = max((len(name) for name in names), default=0)
-    cells = [figure(entry, key) for entry in shown for key in keys]
-    size = max((len(text.removeprefix("eval/")) for text in [*keys, *cells]), default=0) + 2
-    at_once = max(1, (width - first) // size)
-    lines: list[str] = []
+    shown = [entry for entry in order.entries if entry.result]
     if len(shown) == 1:  # nothing stands beside it: a line for each figure, and the whole name
-        longest = max(len(key.removeprefix("eval/")) for key in keys)
-        lines = [
-            printable(shown[0].name),
-            *(f"  {key.removeprefix('eval/'):<{longest}}  {figure(shown[0], key)}" for key in keys),
-            "",
-        ]
-        keys = []
-    for part in [keys[i : i + at_once] for i in range(0, len(keys), at_once)]:
-        lines.append(" " * first + "".join(key.removeprefix("eval/").rjust(size) for key in part))
-        for name, entry in zip(names, shown, strict=True):
-            lines.append(name.ljust(first) + "".join(figure(entry, key).rjust(size) for key in part))
-        lines.append("")
-    sentences = [f"{entry.name}: {entry.problem}." for entry in entries if entry.problem] + meanings(entries)
-    sentences += of_translators(entries)
-    sentences += [] if order.rankings else [order.sentence]
-    for sentence in map(printable, sentences):
+        figures = {key.removeprefix("eval/"): figure(shown[0], key) for key in order.keys}
+        longest = max(map(len, figures))
+        lines = [printable(shown[0].name), *(f"  {key:<{longest}}  {text}" for key, text in figures.items()), ""]
+    else:
+        lines = _side_by_side(shown, order.keys, width)
+    problems = [f"{entry.name}: {entry.problem}." for entry in order.entries if entry.problem]
+    for sentence in map(printable, [*problems, *order.meanings, *([] if order.rankings else [order.sentence])]):
         lines += textwrap.wrap(sentence, width, subsequent_indent="  ", break_on_hyphens=False, break_long_words=False)
     lines += ["", as_text(order.rankings, order.best, order.key, width)] if order.rankings else []
     return "\n".join(lines)
 
 
-def keys_of(entries: Sequence[Entry]) -> list[str]:
-    """Return the keys of all figures."""
-    return [*dict.fromkeys(key for entry in entries if entry.result for key in entry.result.measures)]
+def _side_by_side(entries: Sequence[Entry], keys: Sequence[str], width: int) -> list[str]:
+    """Return tables with a line for each of several entries, and as many columns as there is room for."""
+    names = [printable(entry.name if entry.combination else _shortened(entry.name)) for entry in entries]
+    columns = {key.removeprefix("eval/"): [figure(entry, key) for entry in entries] for key in keys}
+    first = max(map(len, names))
+    size = max(len(text) for column in columns.items() for text in (column[0], *column[1])) + 2
+    at_once = max(1, (width - first) // size)
+    lines: list[str] = []
+    for heads in [[*columns][i : i + at_once] for i in range(0, len(columns), at_once)]:
+        lines.append(" " * first + "".join(head.rjust(size) for head in heads))
+        lines += [
+            name.ljust(first) + "".join(columns[head][row].rjust(size) for head in heads) for row, name in enumerate(names)
+        ]
+        lines.append("")
+    return lines
 
 
 def figure(entry: Entry, key: str) -> str:
@@ -157,7 +152,7 @@ def figure(entry: Entry, key: str) -> str:
     return f"{entry.result.figures[key]:.4g}" + ("" if real is None else f" (real {real:.3g})")
 
 
-def shortened(name: str) -> str:
+def _shortened(name: str) -> str:
     """Cut the middle out of a long name: what tells jobs of a sweep apart stands at either end."""
     half = (NAME - 1) / 2
     return name if len(name) <= NAME else f"{name[: math.ceil(half)]}…{name[-math.floor(half) :]}"
