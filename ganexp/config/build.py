@@ -46,7 +46,7 @@ from ganexp.training import (
     execution,
 )
 from ganexp.training.callbacks import diagnostics
-from ganexp.training.checkpoint import description
+from ganexp.training.checkpoint import State, description
 from ganexp.training.checkpoints import NonWritingCheckpoints
 from ganexp.training.cuda_graph import CudaRecorder, Recorded, reason_against
 
@@ -155,18 +155,23 @@ def trainer_of(
         stopping=stopping,
     )
     if state is not None:
-        try:
-            trainer.load_state_dict(state["run"])
-        except CheckpointError as error:
-            raise UserError(f"resume: {error}.") from error
-        for note in endings(state, plan.values):
-            log.warning("%s", note)
+        _go_on(trainer, state, plan.values)
     if processes.is_main:
         loggers = _loggers(plan, folder, figures, label=label, group=group)  # locks the folder
         if plan.checkpoint:
             checkpoints.resume_from(plan.checkpoint.path)
         trainer.log_to(loggers)
     return trainer
+
+
+def _go_on(trainer: Trainer, state: State, values: dict[str, Any]) -> None:
+    """Give a trainer the state of a checkpoint."""
+    try:
+        trainer.load_state_dict(state["run"])
+    except CheckpointError as error:
+        raise UserError(f"resume: {error}.") from error
+    for note in endings(state, values):
+        log.warning("%s", note)
 
 
 def _step(plan: Plan, obtained: RunData) -> Step:
@@ -205,8 +210,11 @@ def _step(plan: Plan, obtained: RunData) -> Step:
     if plan.moving:
         schedule = with_coefficients(plan.moving, config.iterations, parts, average, gan)
     step = Step(gan, parts.strategy, d_steps=config.d_steps, g_steps=config.g_steps, average=average, schedule=schedule)
-    if machine.device.type == "cpu" or config.cuda_graph is False:
-        return step
+    return step if machine.device.type == "cpu" or config.cuda_graph is False else _recorded(step, processes)
+
+
+def _recorded(step: Step, processes: Processes) -> Step:
+    """Return a step that is recorded as a CUDA graph, if that is possible."""
     several = "several processes train" if processes.count > 1 else ""
     reason = several or reason_against(step)
     if reason:

@@ -136,8 +136,10 @@ class Comparison:
         try:
             with undisturbed(machine.device):
                 features = load_features(self.features, self.config, self.dataset, machine.device)
-                how: Any = {"samples": asked.samples, "modes": self.dataset.modes, "against": against}
-                return Evaluator(self.measures, features, **how, optional=self.optional)
+                modes, optional = self.dataset.modes, self.optional
+                return Evaluator(
+                    self.measures, features, samples=asked.samples, modes=modes, against=against, optional=optional
+                )
         except UserError as error:
             raise UserError(f"evaluation: {str(error).rstrip('.')}.") from error
 

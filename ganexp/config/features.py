@@ -48,9 +48,12 @@ def source_of(name: str, config: Config, dataset: Dataset) -> FeatureSource:
     """Find the features of a name, as `feature_source` does, or the classifier of the data set; refuse unsuitable ones."""
     if name != "raw" and (why := unsuited(name, dataset, f"dataset={name_of(config.dataset)}")):
         raise UserError(f"evaluation.features={name} {why}.")
-    shape = dataset.picture_shape
-    if name != "classifier":
-        return feature_source(name, shape, config.evaluation.feature_weights)
+    if name == "classifier":
+        return _source_of_classifier(config, dataset)
+    return feature_source(name, dataset.picture_shape, config.evaluation.feature_weights)
+
+
+def _source_of_classifier(config: Config, dataset: Dataset) -> FeatureSource:
     path, missing = classifier_file(_classified(dataset, config.dataset)[1]), ""
     if config.evaluation.features != AUTO and not path.is_file() and not _is_trainable(dataset):
         missing = f"needs the file {path}, which does not exist: a classifier needs images of two classes or more, so choose "
@@ -60,7 +63,8 @@ def source_of(name: str, config: Config, dataset: Dataset) -> FeatureSource:
         classifier = _classifier(dataset, config.dataset, device)
         return PerChannel(classifier) if dataset.stack_of else classifier
 
-    return FeatureSource(load, min(Classifier.size, math.prod(shape)), missing)  # auto takes pixels where it knows nothing
+    size = min(Classifier.size, math.prod(dataset.picture_shape))  # auto takes pixels where the classifier knows nothing
+    return FeatureSource(load, size, missing)
 
 
 def load_features(

@@ -128,14 +128,8 @@ def generator_of(path: Path, state: Mapping[str, Any], config: Config, trust: Tr
     Raises:
         UserError: The generator comes from a module that is not trusted, or the checkpoint does not fit its configuration.
     """
-    averaged = config.evaluation.of == "average"
-    stored = _Stored(
-        path,
-        state["config"],
-        config,
-        *_described(path, state["config"], state),
-        weights_of(state["run"], averaged, "generator", path),
-    )
+    weights = weights_of(state["run"], config.evaluation.of == "average", "generator", path)
+    stored = _Stored(path, state["config"], config, *_described(path, state["config"], state), weights)
     return _generator(stored, trust).requires_grad_(False).eval()
 
 

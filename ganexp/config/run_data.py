@@ -122,8 +122,9 @@ def load_data(
     evaluation = Evaluation(
         config.evaluate_every,
         evaluator,
-        **config.evaluation.model_dump(include={"of", "standing"}),
         samples=evaluator.samples,
+        of=config.evaluation.of,
+        standing=config.evaluation.standing,
         processes=plan.processes,
         pictures=dataset.pictures,
     )

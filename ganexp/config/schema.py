@@ -222,7 +222,8 @@ def keys_of(model: type[BaseModel] = Config, prefix: str = "") -> Iterator[tuple
 
 def choices_of(field: FieldInfo) -> str:
     """Return what may be chosen for a key, in words; empty if that is not declared."""
-    declared = _declared(field, "choices")
+    extra = field.json_schema_extra
+    declared = str(extra["choices"]) if isinstance(extra, dict) else ""
     if declared or get_origin(field.annotation) is not Literal:
         return declared
     *most, last = map(str, get_args(field.annotation))
@@ -232,9 +233,5 @@ def choices_of(field: FieldInfo) -> str:
 def effect_of(key: str) -> str:
     """Return the effect of a key, which may be dotted; `training` for an unknown key."""
     field = Config.model_fields.get(key.partition(".")[0])
-    return (_declared(field, "effect") if field else "") or "training"
-
-
-def _declared(field: FieldInfo, what: str) -> str:
-    extra = field.json_schema_extra
-    return str(extra[what]) if isinstance(extra, dict) else ""
+    extra = field and field.json_schema_extra
+    return str(extra["effect"]) if isinstance(extra, dict) else "training"

@@ -11,6 +11,7 @@ import pytest
 from ganexp.cli import commands, process
 from ganexp.cli.main import command, main, parsed, parser_of
 from ganexp.facts import UserError
+from tests.composing import CONF
 
 PARSERS = {name: parser_of(name) for name in commands.places()}
 
@@ -71,6 +72,10 @@ def test_an_option_of_several_values_that_is_typed_twice_has_all_of_them(before,
     assert getattr(options, option.dest) == [(option.type or str)(one) for one in typed]
 
 
+def options_of(group):
+    return ", ".join(sorted(path.stem for path in (CONF / group[1]).glob("*.yaml")))
+
+
 def test_every_option_says_what_it_is_and_what_it_is_by_default():
     for name, own in PARSERS.items():
         shown = " ".join(own.format_help().split())
@@ -79,7 +84,7 @@ def test_every_option_says_what_it_is_and_what_it_is_by_default():
             if one.option_strings and one.nargs != 0 and not one.required:
                 told = one.help if one.default in (None, []) else f"; {one.default} by default"
                 assert re.search("by default|otherwise|needs|without it", told), f"{name} {one.dest}"
-                assert " ".join(told.split()) in shown, f"{name} {one.dest}"
+                assert re.sub(r"\[options of (\S+)\]", options_of, " ".join(told.split())) in shown, f"{name} {one.dest}"
 
 
 def test_the_versions_are_told_without_torch(capsys):
