@@ -35,9 +35,6 @@ def command(words: Sequence[str]) -> Callable[[], object]:
     """Return the action that a command line asks for; slow imports wait until the line has been parsed.
 
     Of several processes, the first one refuses what can be refused at once.
-
-    Raises:
-        UserError, OSError: It can be refused at once.
     """
     if not words or words[0].startswith("-"):
         return partial(overview().parse_args, words) if words else overview().print_help
@@ -50,11 +47,7 @@ def command(words: Sequence[str]) -> Callable[[], object]:
 
 
 def parsed(words: Sequence[str]) -> argparse.Namespace:
-    """Parse a command line.
-
-    Raises:
-        UserError: There is no such command, or it has words that no option takes.
-    """
+    """Parse a command line."""
     if words[0] not in commands.places():
         raise UserError(_unknown(words[0]))
     parser = parser_of(words[0])

@@ -85,9 +85,6 @@ def data_to_evaluate(config: Config, processes: Processes | None = None, dataset
         config: The configuration.
         processes: The processes that evaluate together; only the one that writes has figures.
         dataset: Its data set, if that has been made already; its draws while loading are the same each time.
-
-    Raises:
-        UserError: The data, a measure or features cannot be obtained.
     """
     machine, processes = _machine_of(config), processes or Processes()
     chosen = choose("dataset", config.dataset)
@@ -128,9 +125,6 @@ def evaluate_checkpoint(
         state: What the checkpoint holds, as `config_of` has read it.
         trust: As for `config_of`.
         shown: Shows how many batches have been taken, as in `Evaluation.figures`.
-
-    Raises:
-        UserError: The checkpoint cannot be loaded, or a measure has no value.
     """
     assert data.evaluation
     evaluation = data.evaluation
@@ -192,11 +186,7 @@ def _translations(data: RunData, config: Config, network: nn.Module, prior: Prio
 
 
 def evaluate_images(data: RunData, config: Config, images: MapStyle[Tensor]) -> EvaluationResult:
-    """Evaluate images against data; there must be `evaluation.samples` of them.
-
-    Raises:
-        UserError: An image cannot be decoded, or a measure has no value.
-    """
+    """Evaluate images against data; there must be `evaluation.samples` of them."""
     assert data.evaluation
     evaluator, place = data.evaluation.evaluator, (data.reals.device, data.reals.dtype)
     try:
@@ -222,10 +212,6 @@ def evaluate_pairs(config: Config, place: Path, targets: Path) -> EvaluationResu
         place: The images.
         targets: What they should be; their black and white hold for both, if they have more than eight bits. A name is the path
             below the folder or archive, without its extension.
-
-    Raises:
-        UserError: A measure is not of pairs or cannot be computed, an image has no partner of its name or size, or cannot
-            be read.
     """
     machine = execution.Machine.resolved(config.device, config.precision)
     choices = {choice.key.partition(".")[2]: choice for choice in chosen_of(config, "measure")}
@@ -278,10 +264,6 @@ def config_of(
         asked: Values for `measure`, `device` and the keys below `evaluation`; where one is None, the run's own is kept.
         trust: Modules besides ganexp's that its parts may come from.
         decode: What makes images of its data, which are latents, in place of what it names.
-
-    Raises:
-        CheckpointError: The checkpoint cannot be read.
-        UserError: The configuration has a mistake, or names code that is not trusted.
     """
     state = checkpoint.load(path)
     typed = [] if asked.get("features") is None else ["evaluation.features"]

@@ -105,11 +105,7 @@ class Comparison:
                 raise UserError(f"evaluation: {name}: {error}.") from None
 
     def of_at_most(self, sources: int) -> "Comparison":
-        """Return the same for as many samples as there are sources, if more are asked for: none is measured twice.
-
-        Raises:
-            UserError: These are too few for a measure.
-        """
+        """Return the same for as many samples as there are sources, if more are asked for: none is measured twice."""
         asked = self.config.evaluation
         if asked.samples <= sources:
             return self

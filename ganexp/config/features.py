@@ -81,11 +81,7 @@ def load_features(
 
 
 def classifier_of(dataset: Dataset, node: Node, device: torch.device) -> Classifier:
-    """Load the classifier of a data set, which is trained if it is missing. No random stream is advanced.
-
-    Raises:
-        UserError: It cannot be obtained, or knows no more than chance explains.
-    """
+    """Load the classifier of a data set, which is trained if it is missing. No random stream is advanced."""
     if dataset.stack_of:
         raise UserError("it looks at each channel by itself")
     with undisturbed(device):

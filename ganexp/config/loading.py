@@ -123,11 +123,7 @@ def load(
 
 
 def generator_of(path: Path, state: Mapping[str, Any], config: Config, trust: Trust = ()) -> nn.Module:
-    """Return the generator in a checkpoint that has been read, for evaluation as its configuration says, on the CPU.
-
-    Raises:
-        UserError: The generator comes from a module that is not trusted, or the checkpoint does not fit its configuration.
-    """
+    """Return the generator in a checkpoint that has been read, for evaluation as its configuration says, on the CPU."""
     weights = weights_of(state["run"], config.evaluation.of == "average", "generator", path)
     stored = _Stored(path, state["config"], config, *_described(path, state["config"], state), weights)
     return _generator(stored, trust).requires_grad_(False).eval()
