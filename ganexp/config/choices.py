@@ -177,7 +177,7 @@ def choose(key: str, node: Node, trust: Trust = None, *, inherited: Mapping[str,
         below = f"{key}.{name}"
         if name not in known:
             raise UserError(unknown_key(below, known, preset=True))
-        if _names_targets(value):
+        if _names_targets(value) and (get_origin(hints.get(name)) or hints.get(name)) is not dict:
             inner[name] = _chosen(below, value, trust)
         elif name in hints and value != "???":
             if _is_a_part(hints[name]):

@@ -254,7 +254,7 @@ def _stored(place: str | Path, network: Literal["generator", "discriminator"], a
             raise CheckpointError(f"{path} holds one set of weights, averaged or not: leave averaged=False out")
         held, weights = saved(path, discriminator=network == "discriminator")
         recorded, iterations, figures = held["settings"], held["iterations"], held["figures"]
-        which = str(held.get("which") or "")
+        which, is_average = str(held.get("which") or ""), False
         described = _described(path, recorded, held)
     else:
         path = checkpoint_at(path)
@@ -263,10 +263,12 @@ def _stored(place: str | Path, network: Literal["generator", "discriminator"], a
         described = _described(path, recorded, state)
         weights, figures = weights_of(state["run"], averaged, network, path), _figures_at(path, iterations)
         is_average = averaged and _below(state["run"], "step", "average", network) is not None
-        which = f"averaged by {name_of(recorded['average'])}, of {path.name}" if is_average else f"as trained, of {path.name}"
+        which = f"as trained, of {path.name}"
     unopened = ["dataset.decode"]  # code for those who open it, and nothing here does
     remedy = "load it with trust=None, if it is your own"
     config = checked(recorded | UNWATCHED, str(path), typed=unopened, trust=trust, remedy=remedy)
+    if is_average:
+        which = f"averaged by {name_of(config['average'])}, of {path.name}"
     return _Stored(path, config, parse(config), *described, weights, iterations, figures, which)
 
 
