@@ -4,6 +4,7 @@ import gc
 from collections.abc import Iterable
 
 from torch import Tensor, nn
+from torch.multiprocessing.reductions import StorageWeakRef
 from torch.optim import Optimizer
 
 from ganexp.instruments.counting import key
@@ -28,6 +29,7 @@ class Players(dict[int, Player]):
         self.networks = networks
         self.anonymous = optimizers is None
         self.memory: dict[int, int] = {}  # the owner of the weights at each address
+        self._references: dict[int, StorageWeakRef] = {}  # while these exist, no other tensor is given such an address
         self._owners: dict[int, int] = {}
         for role, group in zip("GD", optimizers or (), strict=False):
             for optimizer in group:
@@ -45,9 +47,12 @@ class Players(dict[int, Player]):
             return
         player = self.setdefault(id(optimizer), Player(optimizer, role))
         for place in [place for place, owner in self.memory.items() if owner == id(optimizer)]:
-            del self.memory[place]  # other tensors may use the former memory of weights that were moved
+            del self.memory[place]  # weights may have been moved
+            self._references.pop(place, None)
         for p in player.parameters():
             self.memory[key(p)] = self._owners.setdefault(id(p), id(optimizer))
+            if key(p):
+                self._references[key(p)] = StorageWeakRef(p.untyped_storage())
 
     def take_over(self, player: Player) -> list[Player]:
         """Give a player that is about to move, and owns nothing, the weights of owners that have as many parameters or more.

@@ -148,9 +148,9 @@ class Snapshots:
 
     def before_step(self, player: Player, reached: Stack) -> None:
         """Keep the last state if a turn may begin with this step."""
-        self._turn.moved = [moved.now for moved in self._turn.moved]  # optimisers may be made anew
-        several, begins = len({*map(id, self._turn.moved)}) > 1, self._turn.begins(player, reached)
-        self.turns += begins and several
+        self._turn.steps = {(moved.now, place): None for moved, place in self._turn.steps}  # optimisers may be made anew
+        begins = self._turn.begins(player, reached)
+        self.turns += begins
         steps = [moved.now for moved in self._rounds[-1]]
         if not self.done and (begins or (player in steps and steps[-1] is not player)):
             self._take_after_step()  # a step may come before any pass

@@ -1,4 +1,4 @@
-"""Where a turn of a loop begins: where its code runs again, and a player moves again after another one."""
+"""Where a turn of a loop begins: where its code runs again over steps of several players."""
 
 import sys
 from traceback import walk_stack
@@ -25,19 +25,20 @@ def runs_again(before: Stack, now: Stack) -> bool:
 
 
 class Turn:
-    """A turn of a loop. It ends where code runs again and a player moves again after another one.
+    """The steps of a turn so far: it ends where the code goes back over steps of several players, that of the next step among them.
 
     So it does not depend on who moves first: in `G G G D G D G D G`, where D comes before G in the code and begins late, turns
-    begin at `D`. Further steps of one player in a row belong to one turn.
+    begin at `D`. A loop of further steps of one player goes back over that player alone, and so belongs to one turn.
     """
 
     def __init__(self) -> None:
-        self.moved: list[Any] = []
-        self.reached: Stack = ()
+        self.steps: dict[tuple[Any, Stack], None] = {}  # who has moved at which places, the last at the end
 
     def begins(self, who: object, reached: Stack) -> bool:
         """Add a step, and return whether a turn begins with it."""
-        begins = who in self.moved and self.moved[-1] != who and runs_again(self.reached, reached)
-        self.moved = [*([] if begins else self.moved), who]
-        self.reached = reached
+        step = who, reached
+        last = next(reversed(self.steps), step)
+        over = {player for player, place in self.steps if runs_again(place, reached) and runs_again(last[1], place)}
+        begins = step != last and who in over and len(over) > 1
+        self.steps = {step: None} if begins else {**{other: None for other in self.steps if other != step}, step: None}
         return begins

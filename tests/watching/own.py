@@ -2,6 +2,7 @@
 
 import copy
 import itertools
+from functools import partial
 
 import torch
 
@@ -23,10 +24,13 @@ def gan_and_reals(loss=Minimax, optimizer=torch.optim.SGD, lr=1e-2):
     return gan, (ganexp.Batch(torch.randn(8, 2)) for _ in itertools.count())
 
 
-def watched(strategy, iterations=3, setting=None, own=None, **steps):
+def watched(strategy, iterations=3, setting=None, own=None, begin=0, **steps):
     gan, reals = gan_and_reals(**setting or {})
     strategy = copy.deepcopy(strategy)  # some remember what they did
+    iteration = partial(strategy, gan, reals, **{"d_steps": 1, "g_steps": 1, **steps})
+    for _ in range(begin):
+        iteration()
     with ganexp.watch(gan.generator, gan.discriminator, gan.optimizer_g, gan.optimizer_d, strategies=own or {}) as report:
         for _ in range(iterations):
-            strategy(gan, reals, **{"d_steps": 1, "g_steps": 1, **steps})
+            iteration()
     return report

@@ -8,7 +8,10 @@ from torch import nn
 from torch.nn.functional import softplus
 
 import ganexp
+from ganexp.watching.turns import Turn
 from tests.watching.loops import LATENT, SIZE, d_loss, g_loss, mlp, setting
+
+CODE = compile("", "loop.py", "exec")
 
 
 class Steps:
@@ -120,6 +123,18 @@ def watched_from(loop, begin, iterations=10):
             loop(steps)
             steps.turn += 1
     return report
+
+
+@pytest.mark.parametrize("begin", range(4))
+@pytest.mark.parametrize("letters", ["dg", "gddd", "dgdd", "dddg", "ddgg"])
+def test_a_turn_begins_where_the_code_goes_back_over_both_players(letters, begin):
+    """A letter that follows its like is a further step of the same line: in `dgdd`, there are two lines with a `d`."""
+    lines = itertools.accumulate((a != b for a, b in itertools.pairwise(letters)), initial=0)
+    steps = itertools.cycle(enumerate(zip(letters, lines, strict=True)))
+    turn = Turn()
+    begins = [number for number, (who, line) in itertools.islice(steps, begin, 20) if turn.begins(who, ((CODE, line),))]
+    assert len(begins) > 1
+    assert {*begins} == {0}
 
 
 @pytest.mark.parametrize("begin", [0, 3, 8])
