@@ -18,17 +18,11 @@ ALTERNATIVES = ("detach", "joint", "one_stage")
 
 @dataclass
 class AlternativeCost:
-    """The cost of an iteration of another strategy.
-
-    Args:
-        strategy: Its name.
-        operations: Operations of matrix products and convolutions.
-        activations: Bytes that autograd keeps for backward passes at the peak, without weights.
-    """
+    """The cost of an iteration of another strategy."""
 
     strategy: str
-    operations: int
-    activations: int
+    operations: int  # of matrix products and convolutions
+    activations: int  # bytes that autograd keeps for backward passes at the peak, without weights
 
 
 def alternative_costs(turns: KeptTurns, rule: Rule, until: float) -> tuple[list[AlternativeCost], str]:

@@ -11,38 +11,23 @@ from ganexp.watching.trace import Trace
 
 @dataclass
 class PassCost:
-    """The cost of one event.
+    """The cost of one event."""
 
-    Args:
-        what: The event: a network's letter, `b` with the networks that got gradients, or a step.
-        place: `file:line`.
-        ms: Time on the host while watched, in milliseconds.
-        operations: Operations of matrix products and convolutions; a multiplication and an addition are two.
-        activations: The most bytes that autograd kept for backward passes since the row before, without weights.
-        wasted: Operations that change no weight: of gradients that no step uses, and of passes that no gradient reads.
-        remark: What is thrown away, and how to avoid it.
-    """
-
-    what: str
-    place: str
-    ms: float
-    operations: int = 0
-    activations: int = 0
-    wasted: int = 0
-    remark: str = ""
+    what: str  # a network's letter, `b` with the networks that got gradients, or a step
+    place: str  # `file:line`
+    ms: float  # time on the host while watched
+    operations: int  # of matrix products and convolutions; a multiplication and an addition are two
+    activations: int  # the most bytes that autograd kept for backward passes since the row before, without weights
+    wasted: int  # operations that change no weight: of gradients that no step uses, and of passes that no gradient reads
+    remark: str  # what is thrown away, and how to avoid it
 
 
 @dataclass
 class HostWait:
-    """A line that reads a value from the device by `.item()`, `.cpu()` or `float(…)`. On a GPU, the host waits there.
+    """A line that reads a value from the device by `.item()`, `.cpu()` or `float(…)`. On a GPU, the host waits there."""
 
-    Args:
-        place: `file:line`.
-        per_iteration: Reads per iteration.
-    """
-
-    place: str
-    per_iteration: float
+    place: str  # `file:line`
+    per_iteration: float  # reads
 
 
 def typical(trace: Trace, turns: Sequence[Sequence[Event]]) -> list[int]:

@@ -4,7 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
 from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.modules.instancenorm import _InstanceNorm
 from torch.optim import Optimizer
 
 from ganexp.watching.turns import Stack
@@ -12,16 +15,12 @@ from ganexp.watching.turns import Stack
 
 @dataclass(eq=False)
 class Player:
-    """The owner of the weights that an optimiser moves. `role` is `G`, `D`, or another name for players beyond two.
-
-    `successor` is the player that has taken over all of its weights, until it moves again. `outside` is a line that multiplies
-    by its weights without calling a module, so that no pass is seen.
-    """
+    """The owner of the weights that an optimiser moves."""
 
     optimizer: Optimizer | None
-    role: str = ""
-    successor: "Player | None" = None
-    outside: str = ""
+    role: str = ""  # `G`, `D`, or another name for players beyond two
+    successor: "Player | None" = None  # the player that has taken over all of its weights, until it moves again
+    outside: str = ""  # a line that multiplies by its weights without calling a module, so that no pass is seen
 
     @property
     def now(self) -> "Player":
@@ -40,153 +39,98 @@ class Player:
 
 @dataclass(eq=False)
 class Event:
-    """An event of the loop.
+    """An event of the loop."""
 
-    Args:
-        place: The line of the user's file, as `file:line`.
-        activations: The most bytes that autograd kept for backward passes since the event before, without weights.
-        position: The number of events before it.
-        ms: Its time on the host, in milliseconds.
-        operations: Its operations of matrix products and convolutions.
-    """
-
-    place: str
-    activations: int = field(default=0, kw_only=True)
-    position: int = field(default=0, kw_only=True)
-    ms: float = field(default=0.0, kw_only=True)
-    operations: int = field(default=0, kw_only=True)
+    place: str  # the line of the user's file, as `file:line`
+    activations: int = field(default=0, kw_only=True)  # the most bytes kept for backward passes since the event before
+    position: int = field(default=0, kw_only=True)  # the number of events before it
+    ms: float = field(default=0.0, kw_only=True)  # its time on the host
+    operations: int = field(default=0, kw_only=True)  # of matrix products and convolutions
 
 
 @dataclass(eq=False)
 class NetworkPass(Event):
-    """One pass through a network.
+    """One pass through a network."""
 
-    Args:
-        number: Its number in the whole loop.
-        player: The network's player.
-        network: The network.
-        of: Numbers of the passes that its inputs come from.
-        mixed: The percentage of its batch that came from a network, if other samples were joined to it; else 0.
-        attached: The players that a backward pass through its inputs reaches.
-        first: The number of its first input: equal for equal values.
-        latents: The number of all of its inputs, or a new number if it drew its latents itself.
-        drew: Whether it drew random numbers.
-        outputs: The numbers of its outputs.
-        given: The address of its first input, as `instruments.counting.key` has it.
-        made: The addresses of its outputs.
-        graph: Whether it was recorded for a backward pass.
-        training: Whether the network was in training mode.
-        frozen: Whether no parameter of the network requires a gradient.
-        batch_norm: Whether the network normalises over the batch.
-        has_modes: Whether training mode changes the network's outputs.
-        steps: The number of steps that each player had made.
-        moved: Whether its inputs were moved along a gradient.
-        arguments: Copies of its arguments, for the comparison with a strategy.
-        before: The modes of the network and the random state before it, for the same comparison.
-        scores: For each output that got a gradient: the number of the backward pass, the number of the output, the output if it
-            is one score per sample or place, and the gradient.
-        is_loss: Whether its inputs were fakes and as many other samples, and its outputs single numbers.
-        by_input: Gradients with respect to its first input, each with the number of the backward pass that computed it.
-        low, high: The least and the largest value of its first input.
-        ends: The function that its first output with a gradient ends in: `sigmoid`, `softmax` or `tanh`; empty for others.
-        logits: The line of a loss that takes for logits what ends in a sigmoid or softmax.
-        alone: Why its gradients are those of this process alone though other networks' are averaged; empty if they are not.
-    """
-
-    number: int
+    number: int  # among the passes of the loop
     player: Player
     network: nn.Module
-    of: frozenset[int]
-    mixed: int
-    attached: set[int]
-    first: int
-    latents: int
-    drew: bool
-    graph: bool
-    training: bool
-    frozen: bool
-    batch_norm: bool
-    has_modes: bool
-    steps: dict[int, int]
-    moved: bool = False
-    arguments: Any = None
-    before: Any = None
+    of: frozenset[int]  # the passes that its inputs come from
+    mixed: int  # the percentage of its batch that came from a network, if other samples were joined to it; else 0
+    attached: set[int]  # the players that a backward pass through its inputs reaches
+    first: int  # the number of its first input's values, see `Values`
+    latents: int  # that of all of its inputs, or a new number if it drew its latents itself
+    drew: bool  # whether it drew random numbers
+    graph: bool  # whether it was recorded for a backward pass
+    training: bool  # whether the network was in training mode
+    frozen: bool  # whether no parameter of the network required a gradient
+    steps: dict[int, int]  # how many steps each player had made
+    moved: bool  # whether its inputs were moved along a gradient
+    is_loss: bool  # whether its inputs were fakes and as many other samples, and its outputs single numbers
+    outputs: set[int]  # the numbers of its outputs' values
+    given: int  # the address of its first input, as `instruments.counting.key` has it
+    made: set[int]  # the addresses of its outputs
+    arguments: Any = None  # copies of its arguments, for the comparison with a strategy
+    before: Any = None  # the `BeforePass` of the network, for the same comparison
+    low: float = 0.0  # the least value of its first input
+    high: float = 0.0  # and the largest
+    ends: str = ""  # what its first output with a gradient ends in: `sigmoid`, `softmax`, `tanh`, or empty for others
+    logits: str = ""  # the line of a loss that takes for logits what ends in a sigmoid or softmax
+    alone: str = ""  # why its gradients are those of this process alone though other networks' are averaged
     scores: list[tuple[int, int, Tensor | None, Tensor]] = field(default_factory=list)
-    is_loss: bool = False
-    outputs: set[int] = field(default_factory=set)
-    given: int = 0
-    made: set[int] = field(default_factory=set)
+    """For each output that got a gradient: the number of the backward pass, the number of the output, the output if it is one
+    score per sample or place, and the gradient."""
     by_input: list[tuple[int, Tensor]] = field(default_factory=list)
-    low: float = 0.0
-    high: float = 0.0
-    ends: str = ""
-    logits: str = ""
-    alone: str = ""
+    """Gradients with respect to its first input, each with the number of the backward pass that computed it."""
 
     @property
     def seeds(self) -> list[tuple[int, Tensor]]:
         """Gradients with respect to its outputs, each with the number of the backward pass that computed it."""
         return [(number, seed) for number, _, _, seed in self.scores]
 
+    @property
+    def batch_norm(self) -> bool:
+        """Whether the network normalises over the batch."""
+        return any(isinstance(module, _BatchNorm) for module in self.network.modules())
+
+    @property
+    def has_modes(self) -> bool:
+        """Whether training mode changes the network's outputs."""
+        return any(map(_has_modes, self.network.modules()))
+
 
 @dataclass(eq=False)
 class Gradient(Event):
-    """One backward pass, or one call of `torch.autograd.grad`.
+    """One backward pass, or one call of `torch.autograd.grad`."""
 
-    Args:
-        number: Its number in the whole loop.
-        of: Numbers of the passes that the differentiated tensors come from.
-        through: Numbers of the gradients that the differentiated tensors come from, as in a gradient penalty.
-        seeded: Numbers of the gradients that it started from, as in a backward pass in two halves.
-        wrote: The players whose parameters got a gradient.
-        best: Numbers of the passes by whose scores samples were chosen, as in top-k.
-        dead: The positions of the terms without a gradient in the loss.
-        kept: Whether the graph was kept.
-        second: Whether the gradient can be differentiated again.
-        functional: Whether it was returned rather than accumulated in `.grad`.
-        failed: Torch's error message if it failed.
-        by_weights: Whether it was returned, and is with respect to a player's weights, or to as many tensors of their shapes.
-        by_owners: Its operations by the players to whose weights they lead, where no inputs were given; None is nobody.
-    """
-
-    number: int
-    of: frozenset[int]
-    through: frozenset[int]
-    seeded: frozenset[int] = frozenset()
-    wrote: set[int] = field(default_factory=set)
-    best: frozenset[int] = frozenset()
-    dead: frozenset[int] = frozenset()
-    kept: bool = False
-    second: bool = False
-    functional: bool = False
-    failed: str = ""
-    by_weights: bool = False
+    number: int  # among the gradients of the loop
+    of: frozenset[int]  # the passes that the differentiated tensors come from
+    through: frozenset[int]  # the gradients that the differentiated tensors come from, as in a gradient penalty
+    seeded: frozenset[int] = frozenset()  # the gradients that it started from, as in a backward pass in two halves
+    wrote: set[int] = field(default_factory=set)  # the players whose parameters got a gradient
+    best: frozenset[int] = frozenset()  # the passes by whose scores samples were chosen, as in top-k
+    dead: frozenset[int] = frozenset()  # the positions of the terms without a gradient in the loss
+    kept: bool = False  # whether the graph was kept
+    second: bool = False  # whether the gradient can be differentiated again
+    functional: bool = False  # whether it was returned rather than accumulated in `.grad`
+    failed: str = ""  # torch's error message if it failed
+    by_weights: bool = False  # whether it was returned, and by a player's weights, or by as many tensors of their shapes
     by_owners: Mapping[frozenset[int | None], int] = field(default_factory=dict)
+    """Its operations by the players to whose weights they lead, where no inputs were given; None is nobody."""
 
 
 @dataclass(eq=False)
 class OptimizerStep(Event):
-    """One step of an optimiser.
-
-    Args:
-        player: The player that moved.
-        along: Numbers of the gradients that it moved along.
-        empty: Whether no parameter had a gradient.
-        zero: Whether all gradients were 0.
-        finite: Whether all gradients were finite.
-        ascends: Whether it moves up along the gradients of backward passes: by `maximize=True`, or negated by hand.
-        put_back: The write by which the weights are those before an earlier step, if the optimiser's state is not.
-        reached: Where the program stood.
-    """
+    """One step of an optimiser."""
 
     player: Player
-    along: frozenset[int]
-    empty: bool
-    zero: bool
-    finite: bool
-    ascends: bool = False
-    put_back: "Write | None" = None
-    reached: Stack = ()
+    along: frozenset[int]  # the gradients that it moved along
+    empty: bool  # whether no parameter had a gradient
+    zero: bool  # whether all gradients were 0
+    finite: bool  # whether all gradients were finite
+    ascends: bool  # whether it moves up gradients of backward passes: by `maximize=True`, or negated by hand
+    reached: Stack  # where the program stood
+    put_back: "Write | None" = None  # by which the weights are those before an earlier step, if the optimiser's state is not
 
 
 @dataclass(eq=False)
@@ -235,3 +179,14 @@ class Unowned(Event):
 def sample(tensor: Tensor) -> Tensor:
     """Return a copy of the first values of a tensor, which tell whether it has changed."""
     return tensor.detach().flatten()[:16].clone()
+
+
+def _has_modes(module: nn.Module) -> bool:
+    """Return whether training mode changes a module's outputs, judged by its code: batch norm, dropout, spectral norm."""
+    if isinstance(module, _InstanceNorm):
+        return module.track_running_stats
+    if isinstance(module, torch.jit.ScriptModule):  # its code is hidden, and its name is kept
+        return any(kind in module.original_name for kind in ("Norm", "Dropout"))
+    read = getattr(getattr(type(module).forward, "__code__", None), "co_names", ())
+    hooks = (type(hook).__name__ for hook in module._forward_pre_hooks.values())  # older spectral norm
+    return "training" in read or any("spectral" in hook.lower() for hook in hooks)

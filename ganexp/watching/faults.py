@@ -15,19 +15,12 @@ from ganexp.watching.trace import Trace, Update
 
 @dataclass(frozen=True)
 class Fault:
-    """A fault of a loop.
+    """A fault of a loop."""
 
-    Args:
-        kind: Its name, for programs.
-        place: `file:line`.
-        effect: What the loop does, and what follows for the training.
-        remedy: What to write instead.
-    """
-
-    kind: str
-    place: str
-    effect: str
-    remedy: str
+    kind: str  # its name, for programs
+    place: str  # `file:line`
+    effect: str  # what the loop does, and what follows for the training
+    remedy: str  # what to write instead
 
     def __str__(self) -> str:
         return f"{self.place}: {self.effect}; {self.remedy}"
@@ -372,15 +365,10 @@ def _through(trace: Trace, network_pass: NetworkPass) -> frozenset[nn.Module]:
 
 @dataclass(frozen=True)
 class _Pull:
-    """The direction in which a loss pushes scores, and the score that it pushes them to.
-
-    Args:
-        up: Whether it pushes them up.
-        target: The score at which its gradient would be 0 if it were linear in the score; None if there is no such score.
-    """
+    """The direction in which a loss pushes scores, and the score that it pushes them to."""
 
     up: bool
-    target: float | None
+    target: float | None  # at which its gradient would be 0 if it were linear in the score; None if there is no such score
 
     @classmethod
     def of(cls, passes: Sequence[tuple[NetworkPass, set[int], bool]], output: int) -> "_Pull | None":

@@ -18,8 +18,6 @@ from typing import Any, Self, TypeGuard
 
 import torch
 from torch import Tensor, nn
-from torch.nn.modules.batchnorm import _BatchNorm
-from torch.nn.modules.instancenorm import _InstanceNorm
 from torch.optim import Optimizer
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
@@ -220,28 +218,30 @@ class Recorder:
         self.compiled |= any(map(_is_compiled, network.modules()))
         labels = self.flow.labels((args, kwargs))
         with self.flow.paused(), torch.no_grad():
-            inputs = [*tensors((args, kwargs))]
+            inputs, outputs = [*tensors((args, kwargs))], [*tensors(output)]
             parameters = [*network.parameters()]
             drawn_inside = self._drew and not any(tensor.is_floating_point() for tensor in inputs)
             self._passes += 1
             network_pass = NetworkPass(
                 place(),
-                self._passes,
-                player,
-                unwrapped(network),
-                numbers(labels, "pass"),
-                self.flow.mixed(inputs),
-                self.players.reached(inputs),
-                self._values.of_all(inputs[:1]),
-                self._values.of_all([] if drawn_inside else inputs),
-                self._drew,
-                any(tensor.requires_grad for tensor in tensors(output)),
-                network.training,
-                bool(parameters) and not any(p.requires_grad for p in parameters),
-                any(isinstance(module, _BatchNorm) for module in network.modules()),
-                any(map(_has_modes, network.modules())),
-                dict(self._steps),
-                bool(numbers(labels, "gradient")),
+                number=self._passes,
+                player=player,
+                network=unwrapped(network),
+                of=numbers(labels, "pass"),
+                mixed=self.flow.mixed(inputs),
+                attached=self.players.reached(inputs),
+                first=self._values.of_all(inputs[:1]),
+                latents=self._values.of_all([] if drawn_inside else inputs),
+                drew=self._drew,
+                graph=any(tensor.requires_grad for tensor in outputs),
+                training=network.training,
+                frozen=bool(parameters) and not any(p.requires_grad for p in parameters),
+                steps=dict(self._steps),
+                moved=bool(numbers(labels, "gradient")),
+                is_loss=self._is_loss(inputs, outputs),
+                outputs={self._values.number(tensor) for tensor in outputs},
+                given=key(inputs[0]) if inputs else 0,
+                made={key(tensor) for tensor in outputs},
                 ms=ms,
                 operations=self.flow.operations - operations,
             )
@@ -249,36 +249,33 @@ class Recorder:
                 network_pass.before = before
                 arguments = _in_order(unwrapped(network), args, kwargs) if kwargs else args
                 network_pass.arguments = tuple(a.detach().clone() if isinstance(a, Tensor) else a for a in arguments)
-            network_pass.is_loss = self._is_loss(inputs, output)
-            network_pass.outputs = {self._values.number(tensor) for tensor in tensors(output)}
-            network_pass.given, network_pass.made = key(inputs[0]) if inputs else 0, {key(one) for one in tensors(output)}
-            self._watch_gradients(network_pass, inputs, output)
+            self._watch_gradients(network_pass, inputs, outputs)
             if averages(getattr(network, "_orig_mod", network)):
                 self._averaged.add(self._passes)
             if inputs and inputs[0].is_floating_point() and inputs[0].numel() and not inputs[0].is_meta:
                 network_pass.low, network_pass.high = (float(bound) for bound in inputs[0].aminmax())
             given = {key(tensor) for tensor in inputs}  # a network may return its input beside its scores
-            for tensor in (tensor for tensor in tensors(output) if key(tensor) not in given):
+            for tensor in (tensor for tensor in outputs if key(tensor) not in given):
                 ends = _ends(tensor)
                 network_pass.ends = network_pass.ends or ends
                 self.flow.put([tensor], frozenset({("pass", self._passes)} | ({(ends, self._passes)} if ends else set())))
             self._record(network_pass)
 
-    def _is_loss(self, inputs: list[Tensor], output: Any) -> bool:
+    def _is_loss(self, inputs: list[Tensor], outputs: list[Tensor]) -> bool:
         """Return whether a module's inputs are fakes and as many other samples, and its outputs single numbers."""
         shapes: dict[bool, set[torch.Size]] = {True: set(), False: set()}
         for tensor in inputs:
             shapes[bool(numbers(self.flow.labels(tensor), "pass"))].add(tensor.shape)
         several = any(len(shape) > 0 and shape[0] > 1 for shape in shapes[True] & shapes[False])
-        return several and {tensor.numel() for tensor in tensors(output)} == {1}
+        return several and {tensor.numel() for tensor in outputs} == {1}
 
-    def _watch_gradients(self, network_pass: NetworkPass, inputs: list[Tensor], output: Any) -> None:
+    def _watch_gradients(self, network_pass: NetworkPass, inputs: list[Tensor], outputs: list[Tensor]) -> None:
         """Record gradients with respect to outputs, and to D's first input, to compare it with that of G's output.
 
         Reconstructions, which have an input's shape, and classes are no scores.
         """
         shapes = {tensor.shape for tensor in inputs}
-        for number, tensor in enumerate(tensors(output)):
+        for number, tensor in enumerate(outputs):
             if tensor.requires_grad and tensor.grad_fn is not None:
                 is_score = tensor.shape not in shapes and (tensor.dim() < 2 or tensor.shape[1] == 1)
                 score = tensor.detach().clone() if is_score else None
@@ -418,7 +415,7 @@ class Recorder:
                 not any(bool(_entries(gradient).any()) for gradient in gradients),
                 all(bool(_entries(gradient).isfinite().all()) for gradient in gradients),
                 self._ascends(player),
-                reached=stack(),
+                stack(),
             )
 
     def _ascends(self, player: Player) -> bool:
@@ -522,17 +519,6 @@ class Recorder:
             files = [frame.f_code.co_filename for frame, _ in walk_stack(sys._getframe(1))]
             if not any(silent in file for file in files for silent in SILENT):
                 self._record(Wait(place()))
-
-
-def _has_modes(module: nn.Module) -> bool:
-    """Return whether training mode changes a module's outputs, judged by its code: batch norm, dropout, spectral norm."""
-    if isinstance(module, _InstanceNorm):
-        return module.track_running_stats
-    if isinstance(module, torch.jit.ScriptModule):  # its code is hidden, and its name is kept
-        return any(kind in module.original_name for kind in ("Norm", "Dropout"))
-    read = getattr(getattr(type(module).forward, "__code__", None), "co_names", ())
-    hooks = (type(hook).__name__ for hook in module._forward_pre_hooks.values())  # older spectral norm
-    return "training" in read or any("spectral" in hook.lower() for hook in hooks)
 
 
 def _is_compiled(module: nn.Module) -> bool:

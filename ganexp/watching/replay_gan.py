@@ -25,23 +25,14 @@ from ganexp.watching.trace import Trace, Update
 
 @dataclass
 class KeptTurns:
-    """Turns of a loop between which its states were kept.
-
-    Args:
-        trace: The trace of the loop.
-        not_repeatable: Why a replay of the same batches would differ; empty if it would not.
-        events: The events of all turns.
-        updates: The updates of each turn.
-        start: The state before the first of them.
-        ends: The state after each turn.
-    """
+    """Turns of a loop between which its states were kept."""
 
     trace: Trace
-    not_repeatable: str
-    events: list[Event]
-    updates: list[list[Update]]
-    start: State
-    ends: list[State]
+    not_repeatable: str  # why a replay of the same batches would differ; empty if it would not
+    events: list[Event]  # of all turns
+    updates: list[list[Update]]  # of each turn
+    start: State  # before the first turn
+    ends: list[State]  # after each turn
 
     @classmethod
     def of(cls, recorder: Recorder, trace: Trace, turns: Sequence[Sequence[Event]]) -> "KeptTurns | None":

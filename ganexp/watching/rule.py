@@ -12,30 +12,18 @@ from ganexp.watching.trace import Trace, Update, restores
 
 @dataclass
 class Rule:
-    """The update rule of a loop, or the nearest strategy.
+    """The update rule of a loop, or the nearest strategy."""
 
-    Args:
-        name: The strategy; None if the loop follows none of ganexp's, or if the rule is not known.
-        d_steps, g_steps: Updates of each player in an iteration.
-        wrappers: Wrappers around the strategy.
-        nearest: The nearest strategy if there is no name.
-        why: How the loop differs from it, or why the rule is not known.
-        candidates: Strategies that have the same trace.
-        settings: Settings of the strategy that differ from its defaults.
-        earlier: What the loop did before it settled on this rule.
-        left_out: What the loop does beside this rule, which the command leaves out.
-    """
-
-    name: str | None
-    d_steps: int = 1
+    name: str | None  # the strategy; None if the loop follows none of ganexp's, or if the rule is not known
+    d_steps: int = 1  # updates of each player in an iteration
     g_steps: int = 1
     wrappers: tuple[str, ...] = ()
-    nearest: str | None = None
-    why: str = ""
-    candidates: tuple[str, ...] = ()
-    settings: tuple[str, ...] = ()
-    earlier: str = ""
-    left_out: tuple[str, ...] = ()
+    nearest: str | None = None  # the nearest strategy if there is no name
+    why: str = ""  # how the loop differs from it, or why the rule is not known
+    candidates: tuple[str, ...] = ()  # strategies that have the same trace
+    settings: tuple[str, ...] = ()  # of the strategy, where they differ from its defaults
+    earlier: str = ""  # what the loop did before it settled on this rule
+    left_out: tuple[str, ...] = ()  # what the loop does beside this rule, which the command leaves out
 
     @property
     def command(self) -> str:

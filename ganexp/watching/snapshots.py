@@ -39,19 +39,13 @@ def _again(tree: Any) -> Any:
 
 @dataclass
 class State:
-    """What a step may change, before one turn.
+    """What a step may change, before one turn."""
 
-    Args:
-        events: The number of events before it.
-        weights: Parameters, by id.
-        buffers: Buffers of each module, by name.
-        optimizers: The options and the state of each optimiser, by id. One that was made later has begun without a state.
-    """
-
-    events: int
-    weights: dict[int, _Copy] = field(default_factory=dict)
-    buffers: dict[nn.Module, dict[str, _Copy]] = field(default_factory=dict)
+    events: int  # the number of events before it
+    weights: dict[int, _Copy] = field(default_factory=dict)  # parameters by id
+    buffers: dict[nn.Module, dict[str, _Copy]] = field(default_factory=dict)  # of each module by name
     optimizers: dict[int, tuple[Any, Any]] = field(default_factory=dict)
+    """The options and the state of each optimiser, by id. One that was made later has begun without a state."""
 
     def keep_network(self, network: nn.Module) -> None:
         """Add what a network holds and is not held yet, and its buffers, which any pass may have changed."""

@@ -12,23 +12,14 @@ from ganexp.watching.turns import Turn, runs_again
 
 @dataclass(eq=False)
 class Update:
-    """A step of a player, with the passes that its gradients come from.
-
-    Args:
-        step: The step.
-        gradients: The backward passes whose gradients it moved along.
-        real: D's passes over real samples that these gradients come from.
-        fake: D's passes over fakes that these gradients pass through.
-        penalties: D's passes that only a penalty reads.
-        generations: G's passes that made the fakes.
-    """
+    """A step of a player, with the passes that its gradients come from."""
 
     step: OptimizerStep
-    gradients: list[Gradient]
-    real: list[NetworkPass]
-    fake: list[NetworkPass]
-    penalties: list[NetworkPass]
-    generations: list[NetworkPass]
+    gradients: list[Gradient]  # the backward passes whose gradients it moved along
+    real: list[NetworkPass]  # D's passes over real samples that these gradients come from
+    fake: list[NetworkPass]  # D's passes over fakes that these gradients pass through
+    penalties: list[NetworkPass]  # D's passes that only a penalty reads
+    generations: list[NetworkPass]  # G's passes that made the fakes
 
     @property
     def role(self) -> str:

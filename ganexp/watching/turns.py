@@ -25,7 +25,7 @@ def runs_again(before: Stack, now: Stack) -> bool:
 
 
 class Turn:
-    """The steps of a turn so far: it ends where the code goes back over steps of several players, that of the next step among them.
+    """The steps of a turn so far. It ends where the code goes back over steps of several players, the one to move among them.
 
     So it does not depend on who moves first: in `G G G D G D G D G`, where D comes before G in the code and begins late, turns
     begin at `D`. A loop of further steps of one player goes back over that player alone, and so belongs to one turn.
