@@ -9,7 +9,7 @@ import torch
 from ganexp.instruments.counting import LiveActivations, operations, weights_of
 from ganexp.losses import Minimax
 from ganexp.strategies import by_name
-from ganexp.watching.isolation import refuse_late
+from ganexp.watching.isolation import NotRun, refuse_late
 from ganexp.watching.replay_gan import KeptTurns, replay_gan
 from ganexp.watching.rule import Rule
 
@@ -42,7 +42,7 @@ def alternative_costs(turns: KeptTurns, rule: Rule, until: float) -> tuple[list[
                 with LiveActivations(weights_of(gan.generator, gan.discriminator)) as kept:
                     iteration()
         except Exception as error:  # anything may be in a foreign network
-            late = isinstance(error, TimeoutError)
+            late = isinstance(error, NotRun)
             refusals.append(f"{name}: {error}" if late else f"{name}: its networks do not run again ({type(error).__name__})")
             continue
         alternatives.append(AlternativeCost(name, count, kept.peak))

@@ -50,17 +50,14 @@ def compare_updates(turns: KeptTurns, rule: Rule, strategy: Strategy) -> tuple[f
     if why:
         return None, why
     d, g = ([update for update in turns.all_updates if update.role == role] for role in "DG")
-    try:
-        of_d = [(_seed(update.real[0], update), _seed(update.fake[0], update)) for update in d]
-        loss = LinearLoss(of_d, [_seed(update.fake[-1], update) for update in g])
-        if rule.name == "one_stage":
-            ratios = [turns.trace.ratio(update) for update in g]
-            loss.g_seeds = [seed if by is None else by * seed for by, seed in zip(ratios, loss.g_seeds, strict=True)]
-        gan, reals = replay_gan(turns, loss, clamp=clippings[0].bounds if clippings else ())
-        with torch.enable_grad():
-            strategy(gan, iter(reals), d_steps=rule.d_steps, g_steps=rule.g_steps)
-    except Exception as error:  # anything may be in a foreign network
-        return None, f"its networks do not run again ({type(error).__name__})"
+    of_d = [(_seed(update.real[0], update), _seed(update.fake[0], update)) for update in d]
+    loss = LinearLoss(of_d, [_seed(update.fake[-1], update) for update in g])
+    if rule.name == "one_stage":
+        ratios = [turns.trace.ratio(update) for update in g]
+        loss.g_seeds = [seed if by is None else by * seed for by, seed in zip(ratios, loss.g_seeds, strict=True)]
+    gan, reals = replay_gan(turns, loss, clamp=clippings[0].bounds if clippings else ())
+    with torch.enable_grad():
+        strategy(gan, iter(reals), d_steps=rule.d_steps, g_steps=rule.g_steps)
     difference = weight_difference(turns)
     varies = _why_it_varies(turns)
     if varies and difference > CLOSE.get(next(gan.generator.parameters()).dtype, 0.1):

@@ -37,7 +37,7 @@ def typical(trace: Trace, turns: Sequence[Sequence[Event]]) -> list[int]:
     as many iterations, the one that comes last is typical: training has settled then.
     """
     cost = NetworkPass | Gradient | OptimizerStep
-    kinds = [tuple((type(one), one.place) for one in own_events(trace, turn) if isinstance(one, cost)) for turn in turns]
+    kinds = [tuple((type(e), e.place) for e in own_events(trace, turn) if isinstance(e, cost)) for turn in turns]
     frequent = Counter(kinds)
     most = max(reversed(kinds), key=frequent.__getitem__, default=())
     return [number for number, kind in enumerate(kinds) if kind == most]
@@ -72,7 +72,7 @@ def waits(turns: Sequence[Sequence[Event]]) -> list[HostWait]:
     """
     per_turn = [Counter(event.place for event in turn if isinstance(event, Wait)) for turn in turns]
     settled = per_turn[2:] or per_turn[1:] or per_turn
-    found = []
+    rates = []
     for place in dict.fromkeys(place for reads in per_turn for place in reads):
         there = [number for number, reads in enumerate(per_turn) if place in reads]
         gaps = {after - before for before, after in pairwise(there)}
@@ -80,8 +80,8 @@ def waits(turns: Sequence[Sequence[Event]]) -> list[HostWait]:
         if len(gaps) == 1 and 1 not in gaps:
             rate = per_turn[there[-1]][place] / min(gaps)
         if rate and (len(there) > 1 or len(turns) < 3):
-            found.append(HostWait(place, rate))
-    return sorted(found, key=lambda wait: -wait.per_iteration)
+            rates.append(HostWait(place, rate))
+    return sorted(rates, key=lambda wait: -wait.per_iteration)
 
 
 def costs(trace: Trace, turn: Sequence[Event], names: Mapping[int, str]) -> list[PassCost]:
@@ -92,7 +92,7 @@ def costs(trace: Trace, turn: Sequence[Event], names: Mapping[int, str]) -> list
         turn: The events of the iteration, without pictures and validation.
         names: The loop's names of its networks, by their `id`.
     """
-    read = {(one.network, one.place) for one in trace.read}  # a pool returns fakes, if not each time
+    read = {(passed.network, passed.place) for passed in trace.read}  # a pool returns fakes, if not each time
     rows: list[PassCost] = []
     known: dict[int, NetworkPass] = {}
     kept = 0
@@ -137,7 +137,7 @@ def _unused(trace: Trace, gradient: Gradient, names: Mapping[int, str]) -> tuple
 def _networks(trace: Trace, players: set[int], names: Mapping[int, str]) -> list[str]:
     """Return the loop's names of players' networks, or a player's role where they are not known."""
     owners = {trace.players[number] for number in players}
-    run = {(names.get(id(one.network), one.player.role), one.player) for one in trace.passes.values() if one.player in owners}
+    run = {(names.get(id(p.network), p.player.role), p.player) for p in trace.passes.values() if p.player in owners}
     not_run = owners - {owner for _, owner in run}
     return sorted({name for name, _ in run} | {owner.role for owner in not_run})
 

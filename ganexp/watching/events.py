@@ -68,8 +68,8 @@ class NetworkPass(Event):
     moved: bool  # whether its inputs were moved along a gradient
     is_loss: bool  # whether its inputs were fakes and as many other samples, and its outputs single numbers
     outputs: set[int]  # the numbers of its outputs' values
-    given: int  # the address of its first input, as `instruments.counting.key` has it
-    made: set[int]  # the addresses of its outputs
+    input_memory: int  # the address of its first input, as `instruments.counting.key` has it
+    output_memory: set[int]  # the addresses of its outputs
     arguments: Any = None  # copies of its arguments, for the comparison with a strategy
     before: Any = None  # the `BeforePass` of the network, for the same comparison
     low: float = 0.0  # the least value of its first input

@@ -63,7 +63,7 @@ def faults(trace: Trace) -> list[Fault]:
     stray_steps = (Fault("stray_step", u.step.place, f"{u.role} {further}", "remove this step") for u in stray)
     updates = [update for update in updates if update not in stray]
     all_faults = [*_failed(trace), *stray_steps]
-    for of_trace in (_not_finite, _put_back, _penalties, _logits, _ownership, _never_moves):
+    for of_trace in (_of_steps, _penalties, _logits, _ownership, _never_moves):
         all_faults += of_trace(trace)
     for of_updates in (_along_the_other, _without_gradient, _used_again, _dead_terms, _latents, _modes, _mixed, _directions):
         all_faults += of_updates(trace, updates)
@@ -227,22 +227,17 @@ def _dead_terms(trace: Trace, updates: Sequence[Update]) -> Iterator[Fault]:
                 yield Fault("dead_term", p.place, effect, "score the fakes again without detach() for G's step")
 
 
-def _put_back(trace: Trace) -> Iterator[Fault]:
-    """Find players that go on from weights of before with momenta of later; a look ahead uses its gradients after it."""
+def _of_steps(trace: Trace) -> Iterator[Fault]:
     for step in trace.steps:
-        back = step.put_back
+        role, back = step.player.role, step.put_back
+        if not step.finite:
+            effect = f"{role}'s gradient has NaN or infinite values, and this step puts them into its weights"
+            yield Fault("not_finite", step.place, effect, "look for log(0), sqrt at 0, or a learning rate that is too high")
+        # a look ahead uses its gradients after it has put weights back
         if back and step.along and all(trace.gradients[n].position > back.position for n in step.along):
-            role = step.player.role
             effect = f"{role}'s weights are put back to earlier ones here, and the momenta of {role}'s optimiser are not"
             remedy = f"put optimizer_{role}.state_dict() back with them, from a deep copy of the same time"
             yield Fault("put_back", back.place, effect, remedy)
-
-
-def _not_finite(trace: Trace) -> Iterator[Fault]:
-    for step in trace.steps:
-        if not step.finite:
-            effect = f"{step.player.role}'s gradient has NaN or infinite values, and this step puts them into its weights"
-            yield Fault("not_finite", step.place, effect, "look for log(0), sqrt at 0, or a learning rate that is too high")
 
 
 def _latents(trace: Trace, updates: Sequence[Update]) -> Iterator[Fault]:
@@ -420,9 +415,9 @@ def _others_samples(trace: Trace, updates: Sequence[Update]) -> Iterator[Fault]:
         for p in passes[role]:
             makers.setdefault((role, p.network), set()).update(trace.passes[n].network for n in trace.fakes(p))
     for network in dict.fromkeys(p.network for p in passes["D"]):
-        own, seen = makers.get(("G", network), set()), makers["D", network]
-        others = {one: of for (role, one), of in makers.items() if role == "G" and of and own and not of & own}
-        if own and seen and not seen & own and any(seen & of for of in others.values()):
+        own, learnt = makers.get(("G", network), set()), makers["D", network]
+        others = {judge: of for (role, judge), of in makers.items() if role == "G" and of and own and not of & own}
+        if own and learnt and not learnt & own and any(learnt & of for of in others.values()):
             place = next(p.place for p in passes["D"] if p.network is network and trace.is_fake(p))
             effect = "this D learns from the fakes of a G that another D judges, and G's loss asks it about other fakes"
             yield Fault("others_samples", place, effect, "give each D the fakes of its own G")

@@ -114,7 +114,7 @@ class Flow(TorchDispatchMode):
             output = func(*args, **kwargs)
             self.operations += count(*args, **kwargs, out_val=output)
             if not self._paused:
-                self.recorder.multiplied({self.weights[key(one)] for one in tensors(args) if key(one) in self.weights})
+                self.recorder.multiplied({self.weights[key(tensor)] for tensor in tensors(args) if key(tensor) in self.weights})
                 if labels := self.labels((args, kwargs)):
                     self.put(tensors(output), labels)
             return output
@@ -160,7 +160,7 @@ class Flow(TorchDispatchMode):
     def _mixed(self, name: str, args: Any, output: Any) -> Labels:
         """Return the labels of a sum with weights, and report sums that are written into other memory than weights."""
         writes, each = name.endswith("_"), name.startswith("_foreach_")
-        operands = [one for one in (args[1:] if writes else args) if isinstance(one, list | tuple if each else Tensor)]
+        operands = [a for a in (args[1:] if writes else args) if isinstance(a, list | tuple if each else Tensor)]
         owners_of_sum = set[int]()
         for result, *of in zip(args[0] if writes else output, *operands, strict=True) if each else [(output, *operands)]:
             sums = numbers(self.labels(of), "mean")
@@ -174,7 +174,7 @@ class Flow(TorchDispatchMode):
 
     def _write_each(self, args: Any, outputs: Any) -> None:
         """Label each result of an operation on lists by its own operands."""
-        lists = [one for one in args if isinstance(one, list | tuple) and one and isinstance(one[0], Tensor)]
+        lists = [a for a in args if isinstance(a, list | tuple) and a and isinstance(a[0], Tensor)]
         for number, output in enumerate(outputs):
             self.put([output], self.labels([of[number] for of in lists if len(of) == len(lists[0])]))
 

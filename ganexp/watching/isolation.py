@@ -25,9 +25,9 @@ class NotRun(Exception):
 
 
 def refuse_late(until: float) -> None:
-    """Raise a `TimeoutError` after a time of `time.monotonic`."""
+    """Raise `NotRun` after a time of `time.monotonic`."""
     if time.monotonic() > until:
-        raise TimeoutError("the report would take longer than ten of the loop's iterations")
+        raise NotRun("the report would take longer than ten of the loop's iterations")
 
 
 def why_not_isolated() -> str:
@@ -52,14 +52,31 @@ def isolated(work: Callable[[], Result], until: float, *, here: bool = False) ->
         here: Call it in this process if that cannot be forked, since nothing follows that it could change.
 
     Raises:
-        NotRun: The process cannot be forked, or the work took too long or ended the copy.
+        NotRun: The process cannot be forked, or the work failed, took too long or ended the copy.
     """
     why = why_not_isolated()
     if why and not here:
         raise NotRun(f"its networks are not run again beside your training, as {why}; `ganexp watch script.py` can")
     if why:
         with torch.random.fork_rng():
-            return work()
+            result = _result(work)
+    else:
+        result = _from_copy(work, until)
+    if isinstance(result, NotRun):
+        raise result
+    return result
+
+
+def _result(work: Callable[[], Result]) -> Result | NotRun:
+    try:
+        return work()
+    except NotRun as error:
+        return error
+    except Exception as error:  # anything may be in a foreign network
+        return NotRun(f"its networks do not run again ({type(error).__name__})")
+
+
+def _from_copy(work: Callable[[], Result], until: float) -> Result | NotRun:
     reading, writing = os.pipe()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Python warns of the threads that torch computes with
@@ -68,35 +85,32 @@ def isolated(work: Callable[[], Result], until: float, *, here: bool = False) ->
         _in_copy(work, writing, until)
     os.close(writing)
     try:
-        told = _read(reading, until)
+        pickled = _read(reading, until)
     finally:
         os.close(reading)
         with suppress(ProcessLookupError):
             os.kill(child, signal.SIGKILL)
         with suppress(ChildProcessError):  # the loop's own handler may have waited for it
             os.waitpid(child, 0)
-    if not told:
-        late = time.monotonic() >= until
-        raise NotRun("it took longer than ten of the loop's iterations" if late else "the copy of the process ended early")
-    result = pickle.loads(told)
-    if isinstance(result, Exception):
-        raise result
-    return result
+    if pickled:
+        return pickle.loads(pickled)
+    late = time.monotonic() >= until
+    return NotRun("it took longer than ten of the loop's iterations" if late else "the copy of the process ended early")
 
 
 def _read(reading: int, until: float) -> bytes:
     """Return what is written until the pipe is closed, or nothing if that is too late."""
-    told = b""
+    pickled = b""
     while select.select([reading], [], [], max(0.0, until - time.monotonic()))[0]:
         part = os.read(reading, 1 << 16)
         if not part:
-            return told
-        told += part
+            return pickled
+        pickled += part
     return b""
 
 
 def _in_copy(work: Callable[[], Any], writing: int, until: float) -> NoReturn:
-    """Write the result of `work`, or its exception, and end this copy of the process without any of its usual ends."""
+    """Write the result of `work`, or why there is none, and end this copy of the process without any of its usual ends."""
     code = 1
     try:
         gc.disable()  # what the loop frees at its end, it frees in its own process
@@ -106,13 +120,9 @@ def _in_copy(work: Callable[[], Any], writing: int, until: float) -> NoReturn:
         silent = os.open(os.devnull, os.O_WRONLY)
         os.dup2(silent, 1), os.dup2(silent, 2)
         torch.set_num_threads(1)  # those of the loop's process are not in its copy
-        try:
-            result: Any = work()
-        except Exception as error:
-            result = NotRun(f"{type(error).__name__}: {error}")
-        told = memoryview(pickle.dumps(result))
-        while told:
-            told = told[os.write(writing, told) :]
+        pickled = memoryview(pickle.dumps(_result(work)))
+        while pickled:
+            pickled = pickled[os.write(writing, pickled) :]
         code = 0
     finally:
         os._exit(code)

@@ -59,7 +59,7 @@ def legend(trace: Trace, events: Sequence[Event], names: Mapping[int, str]) -> d
             letters_of.setdefault(event.network, {})[text.strip("'")] = None
         elif isinstance(event, OptimizerStep) and event.player.role not in ("G", "D"):
             letters_of.setdefault(event.player.optimizer, {})[text] = None
-    return {"/".join(found): names.get(id(one), type(one).__name__) for one, found in letters_of.items()}
+    return {"/".join(texts): names.get(id(part), type(part).__name__) for part, texts in letters_of.items()}
 
 
 def _pass(trace: Trace, network_pass: NetworkPass, known: set[int]) -> list[str]:

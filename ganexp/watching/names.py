@@ -36,8 +36,8 @@ def arguments(players: Players, names: Mapping[int, str], networks: Iterable[tup
     run = [*dict.fromkeys((role, names.get(id(unwrapped(network)), "")) for role, network in networks)]
     of_optimizers = [(player.role, names.get(id(player.optimizer), "")) for player in players.values() if player.now is player]
     listed = []
-    for number, found in enumerate((run, of_optimizers)):
+    for number, named in enumerate((run, of_optimizers)):
         for role in "GD":
-            own = [name for of, name in found if of == role and name]
+            own = [name for of, name in named if of == role and name]
             listed.append(f"[{', '.join(own)}]" if len(own) > 1 else "".join(own) or DEFAULTS[role][number])
     return listed

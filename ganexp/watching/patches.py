@@ -41,10 +41,10 @@ def leave_mode(mode: TorchDispatchMode) -> None:
     """Take a dispatch mode off torch's stack, wherever it is there."""
     stack = _get_current_dispatch_mode_stack()
     above = stack[stack.index(mode) + 1 :]
-    for one in [*reversed(above), mode]:
-        TorchDispatchMode.__exit__(one, None, None, None)  # a mode's own may have effects, such as printing
-    for one in above:
-        TorchDispatchMode.__enter__(one)
+    for other in [*reversed(above), mode]:
+        TorchDispatchMode.__exit__(other, None, None, None)  # a mode's own may have effects, such as printing
+    for other in above:
+        TorchDispatchMode.__enter__(other)
 
 
 def leave_hooks(hooks: saved_tensors_hooks) -> None:

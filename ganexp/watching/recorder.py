@@ -83,18 +83,15 @@ class Recorder:
         self.activations = LiveActivations(players.memory)
         self._values = Values()
         self._thread = 0
-        self._without_owner: dict[nn.Module, str] = {}  # networks that no optimiser has, and their lines
-        self._known_without_owner: set[nn.Module] = set()
+        self._without_owner: dict[nn.Module, str] = {}  # networks that no optimiser has, and their lines until they are told
         self._written: dict[int, Tensor] = {}  # the first values of each parameter's gradient as it was written
         self._starts: dict[Player, dict[Any, Any]] = {}  # the optimiser's state for the weights before each step
         self._steps = Counter[int]()
-        self._running: list[tuple[nn.Module, Any]] = []
+        self._running: tuple[nn.Module, Any] | None = None
         self._drew = False  # in the pass that is running
         self._gradient: Gradient | None = None
         self._in_step: Optimizer | None = None
-        self._began = 0.0
-        self._about_to_move: OptimizerStep | None = None  # None before a closure is called
-        self._put_back: Write | None = None
+        self._step: tuple[float, Write | None, OptimizerStep | None] = 0.0, None, None  # when it began, and what is recorded
         self._passes = self._gradients = 0
         self._undo: list[Callable[[], object]] = []
 
@@ -154,7 +151,7 @@ class Recorder:
     @property
     def _is_inside(self) -> bool:
         """Whether a pass, a backward pass or a step is running."""
-        return bool(self._running) or self._gradient is not None or self._in_step is not None
+        return self._running is not None or self._gradient is not None or self._in_step is not None
 
     @property
     def is_paused(self) -> bool:
@@ -177,7 +174,7 @@ class Recorder:
             self._look_for_passes_alone()
 
     def _look_for_passes_alone(self) -> None:
-        wrapped = {unwrapped(one) for one in gc.get_objects() if issubclass(type(one), nn.Module) and averages(one)}
+        wrapped = {unwrapped(module) for module in gc.get_objects() if issubclass(type(module), nn.Module) and averages(module)}
         for event in self.events if wrapped and not self.averages_by_hand else ():
             if isinstance(event, NetworkPass) and event.number not in self._averaged:
                 event.alone = "inside" if event.network in wrapped else "unwrapped"
@@ -197,21 +194,20 @@ class Recorder:
         with self.flow.paused():
             before = self.snapshots.before_pass(network) if self._in_step is None else None
         self._drew = False
-        self._running.append((network, (player, before, self.flow.operations, time.perf_counter())))
+        self._running = network, (player, before, self.flow.operations, time.perf_counter())
 
     def _note_without_owner(self, network: nn.Module) -> None:
         """Note a network in training mode that no optimiser has, though it requires gradients."""
         parameters = [*network.parameters()]
-        if not self.players.anonymous or not network.training or not parameters or network in self._known_without_owner:
+        if not self.players.anonymous or not network.training or not parameters or network in self._without_owner:
             return
         if all(p.requires_grad and self.players.owner(p) is None for p in parameters):
-            self._without_owner[network] = place()
-            self._known_without_owner.update(network.modules())
+            self._without_owner = {**dict.fromkeys(network.modules(), ""), **self._without_owner, network: place()}
 
     def _after_pass(self, network: nn.Module, args: Any, kwargs: Any, output: Any = None) -> None:
-        if not self._running or self._running[-1][0] is not network:
+        if self._running is None or self._running[0] is not network:
             return
-        _, (player, before, operations, began) = self._running.pop()
+        (player, before, operations, began), self._running = self._running[1], None
         if output is None:  # the pass failed, and torch passes no kwargs
             return
         ms = 1000 * (time.perf_counter() - began)
@@ -240,8 +236,8 @@ class Recorder:
                 moved=bool(numbers(labels, "gradient")),
                 is_loss=self._is_loss(inputs, outputs),
                 outputs={self._values.number(tensor) for tensor in outputs},
-                given=key(inputs[0]) if inputs else 0,
-                made={key(tensor) for tensor in outputs},
+                input_memory=key(inputs[0]) if inputs else 0,
+                output_memory={key(tensor) for tensor in outputs},
                 ms=ms,
                 operations=self.flow.operations - operations,
             )
@@ -338,9 +334,10 @@ class Recorder:
             if not gradient.second and not gradient.through:
                 self._written |= {id(p): sample(by) for p, by in zip(inputs, result, strict=True) if _is_dense(by)}
             return
-        for network in [one for one in self._without_owner if any(p.grad is not None for p in one.parameters())]:
-            values = [sample(p) for p in network.parameters()]
-            self._record(Unowned(self._without_owner.pop(network), network, gradient.place, values))
+        for network, line in self._without_owner.items():
+            if line and any(p.grad is not None for p in network.parameters()):
+                self._record(Unowned(line, network, gradient.place, [sample(p) for p in network.parameters()]))
+                self._without_owner[network] = ""
         for number, player in self.players.items():
             for p in player.parameters():
                 if p.grad is not None and self.players.owner(p) == number and before.get(id(p)) != _state(p):
@@ -383,10 +380,10 @@ class Recorder:
                     self._hand_over(before, player)
             self.snapshots.before_step(player, stack())
         self.on_step(player)
-        self._in_step, self._began = optimizer, time.perf_counter()
+        self._in_step, start = optimizer, time.perf_counter()
         has_closure = any(callable(argument) for argument in (*args[1:], *kwargs.values()))  # args begin with the optimiser
-        self._about_to_move = None if has_closure else self._step_event(player)
-        self._put_back = self._find_put_back(player)
+        event = None if has_closure else self._step_event(player)  # a closure forms its loss in the step
+        self._step = start, self._find_put_back(player), event
         self.flow.stepping = not has_closure
 
     def _hand_over(self, before: Player, player: Player) -> None:
@@ -401,7 +398,7 @@ class Recorder:
 
     def _since_step(self, player: Player) -> Iterator[Event]:
         """Yield the events since the last step of a player, the newest first."""
-        return takewhile(lambda one: not (isinstance(one, OptimizerStep) and one.player is player), reversed(self.events))
+        return takewhile(lambda event: not (isinstance(event, OptimizerStep) and event.player is player), reversed(self.events))
 
     def _step_event(self, player: Player) -> OptimizerStep:
         with self.flow.paused():
@@ -435,7 +432,9 @@ class Recorder:
         assert player.optimizer is not None
         with self.flow.paused():
             kept = [value for state in player.optimizer.state.values() for value in tensors(dict(state))]
-            weights, state = (tuple(self._values.number(sample(one)) for one in which) for which in (player.parameters(), kept))
+            weights, state = (
+                tuple(self._values.number(sample(tensor)) for tensor in which) for which in (player.parameters(), kept)
+            )
         starts = self._starts.setdefault(player, {})
         before = starts.setdefault(weights, state)
         starts[weights] = state
@@ -452,9 +451,9 @@ class Recorder:
         if player is None or not is_watched:
             return
         self.players.own(optimizer)  # the step may have moved its weights in memory
-        step = self._about_to_move or self._step_event(player)
-        step.ms = 1000 * (time.perf_counter() - self._began)
-        step.put_back = self._put_back
+        start, put_back, event = self._step
+        step = event or self._step_event(player)
+        step.ms, step.put_back = 1000 * (time.perf_counter() - start), put_back
         self._record(step)
         self._steps[id(optimizer)] += 1
 
@@ -510,8 +509,7 @@ class Recorder:
 
     def drew(self) -> None:
         """Record that a network draws random numbers in its pass."""
-        if self._running:
-            self._drew = True
+        self._drew |= self._running is not None
 
     def waited(self) -> None:
         """Record that the host waits, except in torch's gradient scaling and data loader."""

@@ -105,9 +105,9 @@ class ReplayGAN(GAN):
         index = int(z.values)
         passes = self.generations[index]
         with _next(passes):
-            made = self.generator(*passes[0].arguments)
-        self._made[key(made)] = made, self.scored[index]  # it is kept, so that its address is not used again
-        return Batch(made, self.scored[index][0].arguments[1:])
+            fake = self.generator(*passes[0].arguments)
+        self._made[key(fake)] = fake, self.scored[index]  # it is kept, so that its address is not used again
+        return Batch(fake, self.scored[index][0].arguments[1:])
 
     def score(self, batch: Batch, discriminator: Any) -> Tensor:
         """Score a batch. Scores of any shape are flattened."""
@@ -159,10 +159,10 @@ def replay_gan(
         for network_pass in update.real:
             real.setdefault(network_pass.first, []).append(network_pass)
         for network_pass in update.fake:
-            for made in (turns.trace.passes[n] for n in sorted(turns.trace.fakes(network_pass))):
-                known = generations.setdefault(made.latents, [])
-                known += [made] * (made not in known)
-                scored.setdefault(made.latents, []).append(network_pass)
+            for generation in (turns.trace.passes[n] for n in sorted(turns.trace.fakes(network_pass))):
+                known = generations.setdefault(generation.latents, [])
+                known += [generation] * (generation not in known)
+                scored.setdefault(generation.latents, []).append(network_pass)
     networks = [turns.network(role) for role in "GD"]
     used = [turns.optimizers(role) for role in "GD"]
     turns.start.put_back(networks, [optimizer for both in used for optimizer in both])

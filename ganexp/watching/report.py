@@ -74,11 +74,11 @@ def _no_faults(report: Mapping[str, Any], verbose: bool) -> str:
     looked_at, without = report.get("looked_at", []), defaultdict(list)
     for what, why in report.get("not_looked_at", {}).items():
         without[why].append(what)
-    seen = f"none of {len(looked_at)} kinds (docs/watching.md)" if looked_at else "none found"
-    seen += f": {', '.join(looked_at)}" * (verbose and bool(looked_at))
-    seen += ", without a complete iteration" * (not report["iterations"])
+    words = f"none of {len(looked_at)} kinds (docs/watching.md)" if looked_at else "none found"
+    words += f": {', '.join(looked_at)}" * (verbose and bool(looked_at))
+    words += ", without a complete iteration" * (not report["iterations"])
     reasons = "".join(f"{', '.join(kinds)} ({why}); " for why, kinds in without.items())
-    return f"{seen}; not looked at: {reasons}{NOT_LOOKED_AT} (docs/trouble.md)"
+    return f"{words}; not looked at: {reasons}{NOT_LOOKED_AT} (docs/trouble.md)"
 
 
 def _traces(report: Mapping[str, Any], verbose: bool) -> list[str]:

@@ -9,6 +9,8 @@ from ganexp.strategies import Strategy
 from ganexp.watching.events import AverageWrite, Event, Gradient, OptimizerStep, Write
 from ganexp.watching.trace import Trace, Update, restores
 
+BY_HAND = "by hand"
+
 
 @dataclass
 class Rule:
@@ -93,7 +95,7 @@ def _left_out(trace: Trace, events: Sequence[Event]) -> tuple[str, ...]:
             beside[f"further terms of G's loss (term=[…]), at {update.gradients[-1].place}"] = None
         for scored in update.fake if update.role == "D" else ():
             sources = [trace.passes[n] for n in scored.of]
-            if any(scored.first in made.outputs and scored.given not in made.made for made in sources):
+            if any(scored.first in source.outputs and scored.input_memory not in source.output_memory for source in sources):
                 pool = "a pool of old fakes (wrapper=[replay]), if there is one, which does not show before it is full"
                 beside[f"{pool}: D is given copies of the fakes, at {scored.place}"] = None
     for event in events:
@@ -109,13 +111,17 @@ def _left_out(trace: Trace, events: Sequence[Event]) -> tuple[str, ...]:
 def settled(rules: Sequence[Rule], alone: Sequence[OptimizerStep]) -> Rule:
     """Return the rule of the last turns, with what came before it, given the rules of all turns and steps of one player before.
 
-    There is no name if the last two turns differ.
+    There is no name if the last two turns differ, or if weights were moved by hand in any of them.
     """
     kinds = [(rule.name, rule.d_steps, rule.g_steps) for rule in rules]
     last = replace(rules[-1])
     last.wrappers = tuple(dict.fromkeys(name for of_turn in rules for name in of_turn.wrappers))
     last.left_out = tuple(dict.fromkeys(beside for of_turn in rules for beside in of_turn.left_out))
-    if len({*kinds[-2:]}) > 1:
+    differ = len({*kinds[-2:]}) > 1
+    by_hand = [rule.why for rule in rules if rule.why.endswith(BY_HAND)]
+    if by_hand and (differ or not last.candidates):
+        return last.without_name(by_hand[-1])
+    if differ:
         return Rule(None, nearest=last.name, why="its iterations differ: watch more of them")
     other = max((number for number, kind in enumerate(kinds, 1) if kind != kinds[-1]), default=0)
     phases = [f"the first {len(alone)} steps are of {alone[0].player.role} alone"] if alone else []
@@ -194,7 +200,7 @@ def _wrappers(trace: Trace, events: Sequence[Event], updates: Sequence[Update]) 
     used = {
         "latent_step": any(generation.moved for update in updates for generation in update.generations),
         "lookahead": any(_written(trace, events, updates)),  # since they are not moved by hand
-        "replay": any(made not in here for update in d for made in update.generations),  # fakes of earlier iterations
+        "replay": any(p not in here for update in d for p in update.generations),  # fakes of earlier iterations
         "topk": any(gradient.best & {d_pass.number for d_pass in update.fake} for update in g for gradient in update.gradients),
     }
     return tuple(name for name, is_used in used.items() if is_used)
@@ -209,7 +215,7 @@ def averages(trace: Trace) -> set[str]:
 def _written(trace: Trace, events: Sequence[Event], updates: Sequence[Update]) -> tuple[set[str], set[str]]:
     """Return whose weights are written before the last step of an iteration, and whose after it; clipping does not count."""
     begun = min((network_pass.position for network_pass in trace.passes.values()), default=0)  # then networks exist
-    writes = [one for one in events if isinstance(one, Write) and "clamp" not in one.operation and one.position > begun]
+    writes = [e for e in events if isinstance(e, Write) and "clamp" not in e.operation and e.position > begun]
     inside = {write.player.role for write in writes if write.position < updates[-1].step.position}
     after = {write.player.role for write in writes if write.position >= updates[-1].step.position}
     return inside & {"D", "G"}, after & {"D", "G"}
@@ -234,5 +240,5 @@ def _by_hand(
     both = {"D", "G"}  # in lookahead, the weights of both have averages and are replaced between two iterations
     if (inside or after) and not (not inside and after >= both and averages(trace) >= both):
         who = " and ".join(sorted(inside or after))
-        return Rule(None, n, m, why=f"weights of {who} are moved by hand", candidates=look_ahead)
+        return Rule(None, n, m, why=f"weights of {who} are moved {BY_HAND}", candidates=look_ahead)
     return None

@@ -1,6 +1,6 @@
 """The trace of a loop: its events, the roles of its players, its iterations, and the passes that each update learns from."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -39,10 +39,7 @@ class Update:
     @property
     def fakes(self) -> set[tuple[object, ...]]:
         """What makes fakes the same: the latents, and the steps that G had made; a pass that draws numbers has its own."""
-        return {
-            (made.latents, made.network, made.steps.get(id(made.player.optimizer), 0), made.number if made.drew else 0)
-            for made in self.generations
-        }
+        return {(p.latents, p.network, p.steps.get(id(p.player.optimizer), 0), p.number * p.drew) for p in self.generations}
 
 
 class Trace:
@@ -98,27 +95,21 @@ class Trace:
 
     def _update(self, step: OptimizerStep) -> Update:
         """Return the update of a step, without the gradients that it should not have moved along."""
-        todo, gradients = [*self.own(step)], {}
-        while todo:
-            gradient = self.gradients[todo.pop()]
-            if gradient.number not in gradients:
-                gradients[gradient.number] = gradient
-                todo += gradient.through | gradient.seeded
-        by_weights = [gradient for gradient in gradients.values() if self.by_weights(gradient)]
-        direct = frozenset[int]().union(*(gradient.of for gradient in by_weights))
-        further = frozenset[int]().union(*(gradient.of for gradient in gradients.values())) - direct
+        numbers = _with_all_before(self.own(step), lambda n: self.gradients[n].through | self.gradients[n].seeded)
+        gradients = [self.gradients[n] for n in sorted(numbers)]
+        by_weights = [gradient for gradient in gradients if self.by_weights(gradient)]
+        direct = {n for gradient in by_weights for n in gradient.of}
+        further = {n for gradient in gradients for n in gradient.of} - direct
         scored = [self.passes[n] for n in sorted(direct) if self.passes[n].player.role == "D"]
-        penalties = [self.passes[n] for n in sorted(further)]
-        reached = [d_pass for d_pass in scored if any(number in gradients for number, _ in d_pass.seeds)]
+        reached = [d_pass for d_pass in scored if any(number in numbers for number, _ in d_pass.seeds)]
         fake = [d_pass for d_pass in reached or scored if self.is_fake(d_pass) and d_pass.graph]  # others are only a target
-        generations = {n for d_pass in fake for n in self.fakes(d_pass)}
         return Update(
             step,
-            sorted(by_weights, key=lambda gradient: gradient.number),
+            by_weights,
             [d_pass for d_pass in scored if not self.is_fake(d_pass)],
             fake,
-            penalties,
-            [self.passes[n] for n in sorted(generations)],
+            [self.passes[n] for n in sorted(further)],
+            [self.passes[n] for n in sorted({n for d_pass in fake for n in self.fakes(d_pass)})],
         )
 
     def updates(self, events: Sequence[Event]) -> list[Update]:
@@ -146,30 +137,19 @@ class Trace:
 
     def fakes(self, network_pass: NetworkPass) -> set[int]:
         """Return the passes of G that a pass's inputs come from: where G is a chain of networks, those of its first."""
-        generations, todo, known = set(), [*network_pass.of], set()
-        while todo:
-            source = self.passes[todo.pop()]
-            if source.number in known:
-                continue
-            known.add(source.number)
+
+        def before(number: int) -> list[int]:
+            source = self.passes[number]
             if source.player.role == "D":  # the first of D's networks, where D has several
-                todo += source.of
-            elif source.player.role == "G":
-                before = [n for n in source.of if self.passes[n].player.role == "G"]
-                todo += before
-                if not before:
-                    generations.add(source.number)
-        return generations
+                return [*source.of]
+            return [n for n in source.of if source.player.role == self.passes[n].player.role == "G"]
+
+        sources = _with_all_before(network_pass.of, before)
+        return {n for n in sources if self.passes[n].player.role == "G" and not before(n)}
 
     def sources(self, numbers: Iterable[int]) -> list[NetworkPass]:
         """Return these passes and all those that their inputs come from."""
-        todo, sources = [*numbers], dict[int, NetworkPass]()
-        while todo:
-            source = self.passes[todo.pop()]
-            if source.number not in sources:
-                sources[source.number] = source
-                todo += source.of
-        return [*sources.values()]
+        return [self.passes[n] for n in _with_all_before(numbers, lambda n: self.passes[n].of)]
 
     @cached_property
     def read(self) -> set[NetworkPass]:
@@ -246,6 +226,17 @@ class Trace:
         while end < len(self.events) and isinstance(self.events[end], AverageWrite | Write | Wait):
             end += 1
         return end
+
+
+def _with_all_before(numbers: Iterable[int], before: Callable[[int], Iterable[int]]) -> set[int]:
+    """Return numbers, those before each of them, those before these, and so on."""
+    todo, reached = [*numbers], set[int]()
+    while todo:
+        number = todo.pop()
+        if number not in reached:
+            reached.add(number)
+            todo += before(number)
+    return reached
 
 
 def _roles(steps: Sequence[OptimizerStep]) -> list[str]:

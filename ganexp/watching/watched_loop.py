@@ -147,9 +147,6 @@ class WatchedLoop:
         if not self.uncounted:
             self.instead, self.uncounted = again.costs()
         self.averaged = averages(trace) if "lookahead" not in self.identified.wrappers else set()
-        by_hand = [one.why for one in rules if one.why.endswith("by hand")]
-        if by_hand and not self.identified.candidates and not self.identified.why.endswith("by hand"):
-            self.identified = rules[-1].without_name(by_hand[-1])
         wrong = [fault for fault in self.fault_records if fault.kind in FAULTS_THAT_HIDE_THE_RULE]
         if wrong and self.identified.name:
             self.identified = self.identified.without_name(f"see the fault at {wrong[0].place}")
@@ -264,6 +261,6 @@ def watch(
     if any(argument is not None for argument in given):
         if any(argument is None for argument in given):
             raise TypeError("watch() takes G, D and the optimisers of both, or nothing and finds them")
-        g, d, of_g, of_d = ([one] if isinstance(one, nn.Module | Optimizer) else [*one] for one in given)  # type: ignore[misc]
+        g, d, of_g, of_d = ([argument] if isinstance(argument, nn.Module | Optimizer) else [*argument] for argument in given)  # type: ignore[misc]
         players = Players((g, d), (of_g, of_d))  # type: ignore[arg-type]
     return WatchedLoop(Recorder(players, on_step), strategies, nothing_follows=nothing_follows)
