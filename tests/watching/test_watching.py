@@ -13,11 +13,12 @@ from torch import nn
 
 import ganexp
 from ganexp.watching.faults import Fault
+from ganexp.watching.isolation import NotRun
 from ganexp.watching.watched_loop import WatchedLoop
 from tests.distributed.forks import several
 from tests.thinned import thinned
 from tests.watching.broken import BROKEN, alternating
-from tests.watching.loops import SIZE, d_loss, g_loss, setting
+from tests.watching.loops import SIZE, d_loss, g_loss, put_back_by_data, setting
 
 
 def hooks():
@@ -138,6 +139,22 @@ def test_weights_that_are_moved_by_hand_now_and_then_take_the_name_away(when):
                     p.D[0].weight.mul_(0.9)
     assert (report.rule, report.faults) == (None, [])
     assert "by hand" in report.identified.why
+
+
+def test_the_former_memory_of_weights_is_not_theirs(monkeypatch):
+    """Weights that are given other memory free theirs, and torch gives its address to a tensor of the next pass."""
+
+    def not_run(*_, **__):
+        raise NotRun("not looked at here")
+
+    monkeypatch.setattr("ganexp.watching.again.isolated", not_run)
+    reports = set()
+    for _ in range(20):
+        _, step = put_back_by_data()
+        with ganexp.watch() as report:
+            step(), step(), step()
+        reports.add((report.text(), report.activations))
+    assert len(reports) == 1
 
 
 def test_weights_that_do_not_exist_are_nobodys():
