@@ -10,7 +10,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.instancenorm import _InstanceNorm
 from torch.optim import Optimizer
 
-from ganexp.watching.turns import Stack
+from ganexp.watching.places import Stack
 
 
 @dataclass(eq=False)

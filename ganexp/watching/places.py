@@ -3,12 +3,15 @@
 import os
 import sys
 from traceback import walk_stack
-from types import FrameType
+from types import CodeType, FrameType
 
 import torch
 
 NOT_USER_CODE = (os.path.dirname(torch.__file__), os.path.dirname(__file__), "<", os.path.dirname(os.__file__))
 INSTALLED = ("site-packages", "dist-packages")
+
+Stack = tuple[tuple[CodeType, int], ...]
+"""The functions that are running, the outermost first, each with the instruction that it has reached."""
 
 
 class _Start:
@@ -23,6 +26,11 @@ def begin() -> None:
         _Start.folder = os.getcwd()
     except OSError:  # it was deleted
         _Start.folder = ""
+
+
+def stack() -> Stack:
+    """Return where the program stands."""
+    return tuple((frame.f_code, frame.f_lasti) for frame, _ in walk_stack(sys._getframe(1)))[::-1]
 
 
 def place() -> str:

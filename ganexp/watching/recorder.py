@@ -40,10 +40,9 @@ from ganexp.watching.events import (
 from ganexp.watching.flow import Flow, numbers, tensors
 from ganexp.watching.names import named_in
 from ganexp.watching.patches import leave_hooks, leave_mode, wrap
-from ganexp.watching.places import place, user_code
+from ganexp.watching.places import place, stack, user_code
 from ganexp.watching.players import Players, averages, unwrapped
 from ganexp.watching.snapshots import Snapshots
-from ganexp.watching.turns import stack
 from ganexp.watching.values import Values
 
 SILENT = ("grad_scaler", os.path.join("torch", "utils", "data"))

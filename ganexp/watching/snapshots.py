@@ -12,8 +12,9 @@ from torch.optim import Optimizer
 from torch.utils._pytree import tree_map
 
 from ganexp.watching.events import Event, NetworkPass, OptimizerStep, Player, Write
+from ganexp.watching.places import Stack
 from ganexp.watching.players import Players, unwrapped
-from ganexp.watching.turns import Stack, Turn
+from ganexp.watching.turns import Turn
 
 KEPT, ALIKE, MOST = 5, 4, 24
 """States that are kept at most, rounds with the same steps after which no more are taken, and all that are taken at most."""

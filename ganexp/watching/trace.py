@@ -7,7 +7,7 @@ from functools import cached_property
 from torch import Tensor
 
 from ganexp.watching.events import AverageWrite, Event, Gradient, NetworkPass, OptimizerStep, Player, Wait, Write
-from ganexp.watching.turns import Turn, runs_again
+from ganexp.watching.turns import runs_again, turns
 
 
 @dataclass(eq=False)
@@ -178,24 +178,11 @@ class Trace:
     @cached_property
     def _bounds(self) -> list[tuple[int, int]]:
         """The first and the last event of each turn, for slices."""
-        everyone = {step.player.role for step in self._main}
-        turns: list[list[OptimizerStep]] = []
-        turn = Turn()
-        for step in self._main:
-            if turn.begins(step.player.role, step.reached) or not turns or len(everyone) == 1:
-                turns.append([])
-            turns[-1].append(step)
-        turns = [part for steps in turns for part in _shortest(steps, whole=len(turns) > 1)]
-        while turns and {step.player.role for step in turns[-1]} != everyone:
-            turns.pop()  # the loop was stopped within it
-        if len(turns) > 2 and _roles(turns[-1]) == _roles(turns[-2])[: len(turns[-1])] != _roles(turns[-2]):
-            turns.pop()
-        if len(turns) > 1 and _roles(turns[0])[-len(turns[1]) :] == _roles(turns[1]):  # a player may have begun alone
-            turns[0] = turns[0][-len(turns[1]) :]
+        parts = turns(self._main)
         bounds: list[tuple[int, int]] = []
-        first = self._main.index(turns[0][0]) if turns else 0
+        first = self._main.index(parts[0][0]) if parts else 0
         begun = self._with_writes(self._main[first - 1].position + 1) if first else 0
-        for steps in turns:
+        for steps in parts:
             end = self._with_writes(self._with_others(steps[-1]).position + 1)
             if bounds and self._undoes(begun, end):
                 bounds[-1] = bounds[-1][0], end
@@ -237,20 +224,6 @@ def _with_all_before(numbers: Iterable[int], before: Callable[[int], Iterable[in
             reached.add(number)
             todo += before(number)
     return reached
-
-
-def _roles(steps: Sequence[OptimizerStep]) -> list[str]:
-    return [step.player.role for step in steps]
-
-
-def _shortest(steps: list[OptimizerStep], *, whole: bool) -> list[list[OptimizerStep]]:
-    """Split steps in which the same roles move again and again, without a turn; the last part need not be `whole`."""
-    for length in range(2, len(steps) // 2 + 1 if whole else len(steps)):
-        parts = [steps[i : i + length] for i in range(0, len(steps), length)]
-        roles = _roles(parts[0])
-        if len({*roles}) > 1 and all(_roles(part) == roles[: length if whole else len(part)] for part in parts):
-            return parts
-    return [steps]
 
 
 def restores(events: Sequence[Event], write: Write) -> bool:

@@ -1,17 +1,10 @@
-"""Where a turn of a loop begins: where its code runs again over steps of several players."""
+"""Where the turns of a loop begin: where its code runs again over steps of several players."""
 
-import sys
-from traceback import walk_stack
-from types import CodeType
+from collections.abc import Sequence
 from typing import Any
 
-Stack = tuple[tuple[CodeType, int], ...]
-"""The functions that are running, the outermost first, each with the instruction that it has reached."""
-
-
-def stack() -> Stack:
-    """Return where the program stands."""
-    return tuple((frame.f_code, frame.f_lasti) for frame, _ in walk_stack(sys._getframe(1)))[::-1]
+from ganexp.watching.events import OptimizerStep
+from ganexp.watching.places import Stack
 
 
 def runs_again(before: Stack, now: Stack) -> bool:
@@ -42,3 +35,36 @@ class Turn:
         begins = step != last and who in over and len(over) > 1
         self.steps = {step: None} if begins else {**{other: None for other in self.steps if other != step}, step: None}
         return begins
+
+
+def turns(steps: Sequence[OptimizerStep]) -> list[list[OptimizerStep]]:
+    """Return the complete turns among the steps of G and D. Steps of one of them before the other begins are in none."""
+    everyone, turn = {*_roles(steps)}, Turn()
+    parts: list[list[OptimizerStep]] = []
+    for step in steps:
+        if turn.begins(step.player.role, step.reached) or not parts or len(everyone) == 1:
+            parts.append([])
+        parts[-1].append(step)
+    parts = [shortest for part in parts for shortest in _shortest(part, whole=len(parts) > 1)]
+    while parts and {*_roles(parts[-1])} != everyone:
+        parts.pop()  # the loop was stopped within it
+    roles = [_roles(part) for part in parts]
+    if len(parts) > 2 and roles[-1] == roles[-2][: len(roles[-1])] != roles[-2]:
+        parts.pop()
+    if len(parts) > 1 and roles[0][-len(roles[1]) :] == roles[1]:  # a player may have begun alone
+        parts[0] = parts[0][-len(roles[1]) :]
+    return parts
+
+
+def _roles(steps: Sequence[OptimizerStep]) -> list[str]:
+    return [step.player.role for step in steps]
+
+
+def _shortest(steps: list[OptimizerStep], *, whole: bool) -> list[list[OptimizerStep]]:
+    """Split steps in which the same roles move again and again, without a turn; the last part need not be `whole`."""
+    for length in range(2, len(steps) // 2 + 1 if whole else len(steps)):
+        parts = [steps[i : i + length] for i in range(0, len(steps), length)]
+        roles = _roles(parts[0])
+        if len({*roles}) > 1 and all(_roles(part) == roles[: length if whole else len(part)] for part in parts):
+            return parts
+    return [steps]
