@@ -27,7 +27,7 @@ class HostWait:
     """A line that reads a value from the device by `.item()`, `.cpu()` or `float(…)`. On a GPU, the host waits there."""
 
     place: str  # `file:line`
-    per_iteration: float  # reads
+    per_iteration: float  # reads in an iteration
 
 
 def typical(trace: Trace, turns: Sequence[Sequence[Event]]) -> list[int]:

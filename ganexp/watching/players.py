@@ -47,7 +47,7 @@ class Players(dict[int, Player]):
             return
         player = self.setdefault(id(optimizer), Player(optimizer, role))
         for place in [place for place, owner in self.memory.items() if owner == id(optimizer)]:
-            del self.memory[place]  # weights may have been moved
+            del self.memory[place]  # some weights may have been moved
             self._references.pop(place, None)
         for p in player.parameters():
             self.memory[key(p)] = self._owners.setdefault(id(p), id(optimizer))

@@ -82,7 +82,7 @@ class Recorder:
         self.activations = LiveActivations(players.memory)
         self._values = Values()
         self._thread = 0
-        self._without_owner: dict[nn.Module, str] = {}  # networks that no optimiser has, and their lines until they are told
+        self._without_owner: dict[nn.Module, str] = {}  # that no optimiser has, with their lines until these are recorded
         self._written: dict[int, Tensor] = {}  # the first values of each parameter's gradient as it was written
         self._starts: dict[Player, dict[Any, Any]] = {}  # the optimiser's state for the weights before each step
         self._steps = Counter[int]()
@@ -201,7 +201,9 @@ class Recorder:
         if not self.players.anonymous or not network.training or not parameters or network in self._without_owner:
             return
         if all(p.requires_grad and self.players.owner(p) is None for p in parameters):
-            self._without_owner = {**dict.fromkeys(network.modules(), ""), **self._without_owner, network: place()}
+            for module in network.modules():
+                self._without_owner.setdefault(module, "")
+            self._without_owner[network] = place()
 
     def _after_pass(self, network: nn.Module, args: Any, kwargs: Any, output: Any = None) -> None:
         if self._running is None or self._running[0] is not network:
@@ -431,9 +433,7 @@ class Recorder:
         assert player.optimizer is not None
         with self.flow.paused():
             kept = [value for state in player.optimizer.state.values() for value in tensors(dict(state))]
-            weights, state = (
-                tuple(self._values.number(sample(tensor)) for tensor in which) for which in (player.parameters(), kept)
-            )
+            weights, state = (tuple(self._values.number(sample(t)) for t in which) for which in (player.parameters(), kept))
         starts = self._starts.setdefault(player, {})
         before = starts.setdefault(weights, state)
         starts[weights] = state

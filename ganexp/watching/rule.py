@@ -10,6 +10,7 @@ from ganexp.watching.events import AverageWrite, Event, Gradient, OptimizerStep,
 from ganexp.watching.trace import Trace, Update, restores
 
 BY_HAND = "by hand"
+"""The end of the reason for a rule without a name if weights are moved outside an optimiser."""
 
 
 @dataclass

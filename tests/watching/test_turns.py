@@ -480,3 +480,12 @@ def test_compiled_parts_are_seen_at_any_depth(change):
             d_begins_late(steps)
     assert (report.rule, report.difference) == ("detach", 0), str(report)
     assert "compiled networks run uncompiled while they are watched" in str(report)
+
+
+@pytest.mark.parametrize("place", [lambda who: ((CODE, 0),), lambda who: ((CODE, 0), (who, 0))], ids=["a step", "a call"])
+@pytest.mark.parametrize("letters", ["dg", "dddg", "gddd"])
+def test_players_that_one_line_moves_have_turns(letters, place):
+    """As `for optimizer in (of_d, of_g): optimizer.step()`, or a line that calls a function of each player."""
+    turn = Turn()
+    steps = itertools.islice(itertools.cycle(enumerate(letters)), 3 * len(letters))
+    assert [number for number, who in steps if turn.begins(who, place(who))] == [0, 0]
