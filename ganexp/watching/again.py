@@ -4,7 +4,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 
@@ -13,7 +13,7 @@ from ganexp.watching.alternatives import AlternativeCost, alternative_costs
 from ganexp.watching.candidates import matching_strategies
 from ganexp.watching.comparison import compare_updates
 from ganexp.watching.events import Event
-from ganexp.watching.isolation import NotRun, isolated
+from ganexp.watching.isolation import NotRun, Result, isolated
 from ganexp.watching.recorder import Recorder
 from ganexp.watching.replay_gan import KeptTurns, why_not_replayable
 from ganexp.watching.rule import Rule
@@ -21,8 +21,6 @@ from ganexp.watching.trace import Trace
 
 LEAST = 5.0
 """Seconds that all of it may take, however quick the loop is."""
-
-Result = TypeVar("Result")
 
 
 class Again:
