@@ -172,7 +172,8 @@ def _translations(data: RunData, config: Config, network: nn.Module, prior: Prio
     of_pairs = {
         name: measure
         for name, measure in measures.items()
-        if isinstance(measure, PairMeasure) and measure.keys.keys() <= data.figures.keys()  # `auto` offers more than it takes
+        if isinstance(measure, PairMeasure)
+        and measure.keys.keys() <= evaluation.evaluator.keys.keys()  # `auto` offers more than it takes
     }
     baseline: dict[str, float] = {}
     if of_pairs and preview.paired and data.dataset.source_shape == data.dataset.shape:

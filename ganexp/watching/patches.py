@@ -48,7 +48,7 @@ def leave_mode(mode: TorchDispatchMode) -> None:
 
 
 def leave_hooks(hooks: saved_tensors_hooks) -> None:
-    """Take hooks on saved tensors off torch's stack, wherever they are there; torch 2.6 shows no stack, and the last are taken."""
+    """Take hooks on saved tensors off torch's stack, wherever they are there; torch 2.6 shows no stack: the last go."""
     stack, above = torch._C._autograd, []
     top = getattr(stack, "_top_saved_tensors_default_hooks", lambda _: (hooks.pack_hook, hooks.unpack_hook))
     while (pair := top(False)) != (hooks.pack_hook, hooks.unpack_hook):

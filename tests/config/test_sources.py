@@ -80,7 +80,8 @@ def test_a_loaded_generator_maps_sources_and_has_no_latents(tmp_path):
     loaded = ganexp.load(tmp_path)
     source = torch.rand(3, 1, 16, 16)
     assert loaded.source_shape == (1, 16, 16)
-    torch.testing.assert_close(loaded(source), trainer.gan.generator.eval()(source), rtol=0, atol=0)
+    trained = trainer.gan.generator.eval().to(memory_format=torch.contiguous_format)  # on some CPUs, others round differently
+    torch.testing.assert_close(loaded(source), trained(source), rtol=0, atol=0)
     with pytest.raises(UserError, match="translator"):
         loaded.sample(3)
     discriminator = ganexp.load_discriminator(tmp_path)

@@ -173,7 +173,7 @@ def test_a_tampered_folder_is_one_sentence(kept, tmp_path):
         ("settings.generator._target_", "ganexp.Nothing", r"generator\._target_"),
         ("settings.generator", 3, "generator"),
         ("settings.latent_dim", 10**12, "latent_dim"),
-        ("settings", {}, "missing"),
+        ("settings", {}, "without a configuration"),
         ("format", 2, "does not describe a generator of this version"),
         ("weights", "0" * 64, "model.safetensors is not what generator.json was written with"),
     ]:
