@@ -5,6 +5,9 @@ from collections.abc import Callable, Iterable
 import torch
 from torch import Tensor
 
+COMPARED = 64
+"""The number of real samples whose distances to the nearest others are a yardstick for those of generated ones."""
+
 
 @torch.no_grad()
 def nearest(samples: Tensor, reals: Iterable[Tensor], see: Callable[[Tensor], Tensor], k: int) -> tuple[Tensor, Tensor]:
@@ -34,3 +37,9 @@ def nearest(samples: Tensor, reals: Iterable[Tensor], see: Callable[[Tensor], Te
         distances, order = distances[:, :k], order[:, :k]
         images = images[torch.arange(len(images))[:, None], order]
     return distances, images
+
+
+def as_yardstick(apart: Tensor) -> str:
+    """Say how far real samples are from the nearest others, by `nearest`, which finds each of them at a distance of 0 first."""
+    others = apart[:, min(1, apart.shape[1] - 1)].sort().values
+    return f"{others.median():.4g} in the median of {len(others)}, from {others[0]:.4g} to {others[-1]:.4g}"

@@ -11,8 +11,8 @@ from PIL import Image
 
 import ganexp
 from ganexp.cli.commands.sample import READY, playing
-from ganexp.cli.commands.sample.run import _among_reals
 from ganexp.config.loading import load_pair
+from ganexp.evaluation.nearest import as_yardstick, nearest
 from ganexp.sampling import Langevin, Trained
 from tests.calling import call
 from tests.cli.commands.conftest import SMALL
@@ -235,6 +235,7 @@ def test_a_generator_to_play_with_is_enlarged_unless_something_else_is_typed(cop
 def test_the_yardstick_of_neighbours_is_the_distance_of_training_images_to_the_nearest_others():
     images = np.random.default_rng(0).uniform(-1, 1, (9, 1, 4, 4))
     apart = np.sqrt(((images[:, None] - images) ** 2).mean((2, 3, 4)))
-    nearest = np.sort(np.where(np.eye(9, dtype=bool), np.inf, apart).min(1)[:5])  # of the first batch; neighbours may be in any
-    said = _among_reals(lambda: iter(torch.from_numpy(images).split(5)), pixels=16**0.5)
-    assert said == f"{nearest[2]:.4f} in the median of 5, from {nearest[0]:.4f} to {nearest[4]:.4f}"
+    expected = np.sort(np.where(np.eye(9, dtype=bool), np.inf, apart).min(1)[:5])
+    reals = torch.from_numpy(images)
+    found, _ = nearest(reals[:5], reals.split(4), lambda batch: batch.flatten(1), 2)
+    assert as_yardstick(found / 16**0.5) == f"{expected[2]:.4g} in the median of 5, from {expected[0]:.4g} to {expected[4]:.4g}"

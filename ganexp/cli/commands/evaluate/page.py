@@ -23,6 +23,8 @@ class NearestImages:
     reals: Tensor
     distances: Tensor | None = None
     where: str = ""
+    yardstick: str = ""
+    """How far training images are from the nearest others."""
 
 
 def page(title: str, order: Order, nearest: Sequence[NearestImages | None], settings: str = "") -> str:
@@ -77,7 +79,8 @@ def _pictures(entry: Entry, own: NearestImages) -> str:
     closest = own.distances[:, 0]
     caption = (
         f"left: samples; right: the {k} training images nearest to each, in {own.where}. The nearest one is at distances of "
-        f"{closest.min():.3g} to {closest.max():.3g}, and a copy would be at 0"
+        f"{closest.min():.3g} to {closest.max():.3g}, and a copy would be at 0. Training images are from the nearest others "
+        f"{own.yardstick}"
     )
     if translated := entry.result.translations:
         grid = translations(translated.sources, translated.outputs, translated.targets, two_way=translated.two_way)

@@ -33,7 +33,7 @@ from ganexp.data.unscaled import images_in
 from ganexp.distributed.group import FailedElsewhere
 from ganexp.distributed.processes import Processes
 from ganexp.documents import write_text
-from ganexp.evaluation.nearest import nearest
+from ganexp.evaluation.nearest import COMPARED, as_yardstick, nearest
 from ganexp.facts import UserError
 from ganexp.logging import reading
 from ganexp.logging.layout import RunFolder
@@ -200,8 +200,12 @@ def _nearest_images(entries: Sequence[Entry], data: RunData, space: str | None) 
         return images.flatten(1) if space == "pixels" else features(images)[0]
 
     named = f"features of {features.name} {features.checksum}".strip()
-    where = "pixels" if space == "pixels" or features.name == "raw" else named
-    distances, images = nearest(torch.cat(samples), data.pictured(), mapped, NEAREST)
-    counts = [*map(len, samples)]
-    parts = zip(entries, distances.split(counts), images.split(counts), strict=True)
-    return {entry.name: NearestImages(own, apart, where) for entry, apart, own in parts}
+    in_pixels = space == "pixels" or features.name == "raw"
+    pixel = samples[0][0].numel() ** 0.5 if in_pixels else 1
+    where = "pixels (root mean square, of a range of 2)" if in_pixels else named
+    reals = next(data.pictured())[:COMPARED].to(samples[0])
+    distances, images = nearest(torch.cat([*samples, reals]), data.pictured(), mapped, NEAREST)
+    counts = [*map(len, samples), len(reals)]
+    *apart, among = (distances / pixel).split(counts)
+    parts = zip(entries, apart, images.split(counts)[:-1], strict=True)
+    return {entry.name: NearestImages(own, near, where, as_yardstick(among)) for entry, near, own in parts}

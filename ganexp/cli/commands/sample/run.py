@@ -1,8 +1,8 @@
 """`ganexp sample`: draw samples from a trained generator, or export it."""
 
 import argparse
+import itertools
 import math
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ from ganexp.data.feed import to_range
 from ganexp.distributed.processes import Processes
 from ganexp.documents import atomic_write
 from ganexp.evaluation.evaluator import real_batches
-from ganexp.evaluation.nearest import nearest
+from ganexp.evaluation.nearest import COMPARED, as_yardstick, nearest
 from ganexp.facts import UserError
 from ganexp.logging import reading
 from ganexp.logging.layout import RunFolder
@@ -132,31 +132,17 @@ def neighbours(generator: Trained, options: argparse.Namespace, path: Path) -> N
         samples = torch.cat([*generator.batches(indices, options.seed, batch_size=options.batch_size, **_how(options))]).cpu()
     dataset, data = set_of(generator, trust=options.trust)
     samples = generator.pictures(samples.to(generator.device)).cpu()
-
-    def reals_again() -> Iterator[torch.Tensor]:
-        return real_batches(data, generator.device, samples.dtype, derive=dataset.derive)
-
-    reals = (generator.pictures(one).cpu() for one in reals_again())
-    distances, nearest_reals = nearest(samples, reals, lambda images: images.flatten(1), options.nearest)
-    pixels = samples[0].numel() ** 0.5
-    among = _among_reals(lambda: (generator.pictures(one).cpu() for one in reals_again()), pixels)
+    reals = real_batches(data, generator.device, samples.dtype, derive=dataset.derive)
+    pictured = (generator.pictures(batch).cpu() for batch in reals)
+    first = next(pictured)
+    both = torch.cat([samples, first[:COMPARED]])
+    found, images = nearest(both, itertools.chain([first], pictured), lambda batch: batch.flatten(1), max(2, options.nearest))
+    distances, among = (found / samples[0].numel() ** 0.5).split([len(samples), len(both) - len(samples)])
     print("index  distance to the nearest, per pixel (root mean square, of a range of 2)")
     for index, distance in zip(indices, distances[:, 0].tolist(), strict=True):
-        print(f"{index:5d}  {distance / pixels:.4f}")
-    print(f"For comparison, training images and the nearest others: {among}.")
-    _save_picture(beside_the_nearest(samples, nearest_reals), path)
-
-
-COMPARED = 64
-"""Of how many training images the distance to the nearest other is found, as a yardstick."""
-
-
-def _among_reals(reals: Callable[[], Iterator[torch.Tensor]], pixels: float) -> str:
-    """Return the distances of the first training images to the nearest others, as their median and their range."""
-    first = next(reals())[:COMPARED]
-    apart, _ = nearest(first, reals(), lambda images: images.flatten(1), 2)
-    others = (apart[:, -1] / pixels).sort().values  # the nearest one is the image itself
-    return f"{others.median():.4f} in the median of {len(others)}, from {others[0]:.4f} to {others[-1]:.4f}"
+        print(f"{index:5d}  {distance:.4f}")
+    print(f"For comparison, training images and the nearest others: {as_yardstick(among)}.")
+    _save_picture(beside_the_nearest(samples, images[: len(samples), : options.nearest]), path)
 
 
 def latents(generator: Trained, options: argparse.Namespace, path: Path) -> None:
