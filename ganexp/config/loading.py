@@ -267,9 +267,11 @@ def _stored(place: str | Path, network: Literal["generator", "discriminator"], a
     unopened = ["dataset.decode"]  # code for those who open it, and nothing here does
     remedy = "load it with trust=None, if it is your own"
     config = checked(recorded | UNWATCHED, str(path), typed=unopened, trust=trust, remedy=remedy)
+    parsed = parse(config)
     if is_average:
-        which = f"averaged by {name_of(config['average'])}, of {path.name}"
-    return _Stored(path, config, parse(config), *described, weights, iterations, figures, which)
+        average = parsed.average.get("name") or parsed.average.get("_target_")
+        which = f"averaged by {average}, of {path.name}"
+    return _Stored(path, config, parsed, *described, weights, iterations, figures, which)
 
 
 def _figures_at(path: Path, iteration: int) -> dict[str, float]:

@@ -130,7 +130,7 @@ def test_all_that_is_missing_is_said_at_once_and_nothing_is_written(tmp_path, mo
 def test_slurm_without_a_cluster_is_one_sentence(tmp_path):
     done = forked.train("-m", "hydra/launcher=slurm", "seed=0,1", cwd=tmp_path, PATH=os.path.dirname(sys.executable))
     assert done.returncode == 1
-    assert done.stdout == ""
+    assert done.stdout == "Preparing a sweep.\n"
     assert done.stderr.startswith("Error: hydra/launcher=slurm needs a SLURM cluster, and there is no srun on this machine")
     assert len(done.stderr.splitlines()) == 1
     assert list(tmp_path.iterdir()) == []
