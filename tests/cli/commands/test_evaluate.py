@@ -198,7 +198,7 @@ def test_the_page_needs_nothing_but_itself_and_shows_nearest_training_images(run
     assert not re.search(r'(src|href)="(?!data:)', text)
     assert text.count("<figure>") == 2
     assert "the 6 training images nearest to each, in pixels" in text
-    assert re.search(r"Training images are from the nearest others 0\.\d+ in the median of 64, from 0\.\d+ to 0\.\d+", text)
+    assert re.search(r"to the nearest other one it is 0\.\d+ in the median of 64, from 0\.\d+ to 0\.\d+", text)
     page, _, _ = evaluated(place / "sweep", "--output", tmp_path / "sweep")
     assert page.read_text().count("generated points on real ones") == 4  # two captions, and as many alternative texts
 

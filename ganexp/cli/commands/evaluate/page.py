@@ -79,8 +79,8 @@ def _pictures(entry: Entry, own: NearestImages) -> str:
     closest = own.distances[:, 0]
     caption = (
         f"left: samples; right: the {k} training images nearest to each, in {own.where}. The nearest one is at distances of "
-        f"{closest.min():.3g} to {closest.max():.3g}, and a copy would be at 0. Training images are from the nearest others "
-        f"{own.yardstick}"
+        f"{closest.min():.3g} to {closest.max():.3g}, and a copy would be at 0. From a training image to the nearest "
+        f"other one it is {own.yardstick}"
     )
     if translated := entry.result.translations:
         grid = translations(translated.sources, translated.outputs, translated.targets, two_way=translated.two_way)
