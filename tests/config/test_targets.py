@@ -1,6 +1,7 @@
 """A configuration runs no code but that of its group, and from a stranger only ganexp's; whatever it names."""
 
 import sys
+from typing import Any
 
 import pytest
 import torch
@@ -112,6 +113,16 @@ def unannotated(gan, reals, *, d_steps, g_steps, n=2, rate=1, mode="a"):
 class Around(Penalty):
     def __init__(self, *, of: Penalty):
         self.of = of
+
+
+class WithSettings(Penalty):
+    def __init__(self, *, settings: dict[str, Any]):
+        self.settings = settings
+
+
+def test_a_setting_that_is_annotated_as_a_dict_stays_one():
+    settings = {"_target_": "ganexp.penalties.R1"}
+    assert choose("penalty.mine", {"_target_": f"{__name__}.WithSettings", "settings": settings}).make().settings == settings
 
 
 def test_a_setting_that_is_a_node_is_a_choice_in_every_group(tmp_path):
