@@ -4,6 +4,7 @@ import hashlib
 import logging
 import sys
 from collections.abc import Iterable
+from contextlib import suppress
 from logging.handlers import MemoryHandler
 from pathlib import Path
 from types import TracebackType
@@ -14,7 +15,7 @@ LOGGED = logging.Formatter("[%(asctime)s][%(name)s][%(levelname)s] - %(message)s
 ABOUT_SETTINGS = ("ganexp.config", "ganexp.data", "ganexp.evaluation", "ganexp.cli.composing")
 """The loggers whose messages are about settings: jobs of a sweep would repeat them."""
 SHOWN = ".shown"
-"""The folder in a sweep's, for as long as it runs, with an empty file for each such message that a job has shown."""
+"""The folder in a sweep's, from its first job to its end, with an empty file for each such message that a job has shown."""
 
 
 class OncePerSweep(logging.Filter):
@@ -27,13 +28,14 @@ class OncePerSweep(logging.Filter):
     def __init__(self, folder: Path) -> None:
         super().__init__()
         self._folder = folder / SHOWN
+        with suppress(OSError):
+            self._folder.mkdir(exist_ok=True)  # also tells the sweep that a job has started
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Return whether a message is shown; making a file that is not there yet is what only one process can do."""
         if not record.name.startswith(ABOUT_SETTINGS):
             return True
         try:
-            self._folder.mkdir(exist_ok=True)
             (self._folder / hashlib.sha256(record.getMessage().encode()).hexdigest()).touch(exist_ok=False)
         except FileExistsError:
             return False

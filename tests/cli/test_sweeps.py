@@ -20,7 +20,7 @@ from omegaconf import OmegaConf
 from ganexp.cli import waiting
 from ganexp.cli.ending import forecast
 from ganexp.cli.jobs import _run_job, _set_aside, checkpoint_to_resume
-from ganexp.cli.log import Log, OncePerSweep
+from ganexp.cli.log import SHOWN, Log, OncePerSweep
 from ganexp.cli.sweep import _tell_jobs, end
 from ganexp.cli.sweeping import Results, Sweep
 from ganexp.cli.sweeping.sharing import reserved_gpu, share_of_the_machine, take_jobs_per_gpu
@@ -442,6 +442,14 @@ def test_what_jobs_say_about_settings_is_shown_once_whichever_process_they_run_i
     assert OncePerSweep(tmp_path).filter(record("ganexp.data.cache", "many images"))
     (tmp_path / "file").touch()
     assert OncePerSweep(tmp_path / "file").filter(record("ganexp.data.cache", "many images"))  # where nothing can be written
+
+
+def test_a_job_that_has_nothing_to_say_of_its_settings_ends_the_lines_on_starting_too(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(waiting, "EVERY_S", 0.05)
+    Log(sweep=tmp_path)
+    with waiting.speaking("Processes are still being started", until=(tmp_path / SHOWN).exists):
+        time.sleep(0.3)
+    assert not capsys.readouterr().out
 
 
 def test_what_takes_long_says_that_it_still_goes_on_until_something_else_speaks(monkeypatch, capsys):

@@ -35,8 +35,8 @@ def bibtex(configs: Iterable[Mapping[str, Any]], folders: Iterable[Path] = ()) -
 @functools.cache
 def papers() -> dict[str, str]:
     """Return the entries of papers.bib by their keys."""
-    entries = re.findall(r"^@\w+\{(\S+),\n.*?^\}$", text := (PACKAGE / "papers.bib").read_text("utf-8"), re.M | re.S)
-    return dict(zip(entries, re.findall(r"^@.*?^\}$", text, re.M | re.S), strict=True))
+    text = (PACKAGE / "papers.bib").read_text("utf-8")
+    return {entry[1]: entry[0] for entry in re.finditer(r"^@\w+\{(\S+),\n.*?^\}$", text, re.M | re.S)}
 
 
 def reference(entry: str) -> str:
@@ -51,8 +51,8 @@ def reference(entry: str) -> str:
 def cited_by(group: str, name: str) -> list[str]:
     """Return the keys of the papers that an option's first comment names; of two with one reference, the one it tells of."""
     is_name = re.fullmatch(r"[\w.-]{1,99}", name)  # a file may claim anything, and this is looked up in folders
-    found = option(group, name, [conf_folder(), *conf_folders()]) if is_name else None
-    text = f"{name} {found.meaning}" if found else ""
+    chosen = option(group, name, [conf_folder(), *conf_folders()]) if is_name else None
+    text = f"{name} {chosen.meaning}" if chosen else ""
     return [
         key
         for key, entry in papers().items()
