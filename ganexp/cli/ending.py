@@ -5,15 +5,18 @@ import shlex
 import signal
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ganexp.cli.line import key_of, read_line, without
 from ganexp.cli.naming import by_latest
 from ganexp.config.untrusted import is_typed_again
-from ganexp.logging.base import Summary
 from ganexp.printable import printable
 
+if TYPE_CHECKING:  # a typing mistake is answered without NumPy and Pillow
+    from ganexp.logging import Summary
 
-def epilogue(summary: Summary) -> str:
+
+def epilogue(summary: "Summary") -> str:
     """Return the last lines of a run: its outcome, and the paths of its files."""
     files, paths = ("samples", "checkpoint", "rows"), summary["paths"]
     places = {key: str(by_latest(Path(paths[key]))) for key in files if key in paths}
@@ -22,7 +25,7 @@ def epilogue(summary: Summary) -> str:
     return "\n".join([outcome(summary), *(f"  {key:<{width}} {printable(place)}" for key, place in places.items())])
 
 
-def outcome(summary: Summary) -> str:
+def outcome(summary: "Summary") -> str:
     """Return the outcome of a run: how long it trained, its last losses, and its notes."""
     last, seconds = summary["last"], summary["wall_s"]
     lines = [f"Trained {summary['iteration']:,} iterations in {seconds:.0f} s"]

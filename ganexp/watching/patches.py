@@ -1,5 +1,6 @@
 """Changes of torch that are undone in any order, since contexts may overlap without being nested."""
 
+import threading
 from collections.abc import Callable
 from functools import wraps
 from typing import Any
@@ -10,6 +11,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatc
 
 _wrapped: dict[tuple[int, str], tuple[Any, list[Callable[..., Any]]]] = {}
 """The original of each attribute that is wrapped now, and its wrappers from the inside out."""
+_of_thread = threading.local()
 
 
 def wrap(owner: Any, name: str, wrapper: Callable[..., Any]) -> Callable[[], None]:
@@ -47,13 +49,30 @@ def leave_mode(mode: TorchDispatchMode) -> None:
         TorchDispatchMode.__enter__(other)
 
 
+def enter_hooks(hooks: saved_tensors_hooks) -> None:
+    """Set hooks on saved tensors, for this thread."""
+    hooks.__enter__()
+    _entered().append(hooks)
+
+
 def leave_hooks(hooks: saved_tensors_hooks) -> None:
-    """Take hooks on saved tensors off torch's stack, wherever they are there; torch 2.6 shows no stack: the last go."""
-    stack, above = torch._C._autograd, []
-    top = getattr(stack, "_top_saved_tensors_default_hooks", lambda _: (hooks.pack_hook, hooks.unpack_hook))
+    """Take hooks on saved tensors off torch's stack, wherever they are there.
+
+    torch 2.6 does not show its stack, so the hooks that were entered here must be on top of it.
+    """
+    stack = torch._C._autograd
+    above: list[tuple[Callable[[Any], Any], Callable[[Any], Any]]] = []
+    entered = [(each.pack_hook, each.unpack_hook) for each in _entered()]
+    top = getattr(stack, "_top_saved_tensors_default_hooks", lambda _: entered[-1 - len(above)])
     while (pair := top(False)) != (hooks.pack_hook, hooks.unpack_hook):
         stack._pop_saved_tensors_default_hooks()
         above.append(pair)
     stack._pop_saved_tensors_default_hooks()
     for pair in reversed(above):
         stack._push_saved_tensors_default_hooks(*pair)
+    _entered().remove(hooks)
+
+
+def _entered() -> list[saved_tensors_hooks]:
+    entered: list[saved_tensors_hooks] = _of_thread.__dict__.setdefault("entered", [])
+    return entered

@@ -137,3 +137,10 @@ def answers(tmp_path_factory):
 def test_it_is_refused_without_torch(line, answers):
     assert answers[line].startswith("Error: ")
     assert CASES[line] in answers[line]
+
+
+def test_a_typing_mistake_is_answered_without_numpy_and_pillow():
+    blocked = "import sys; sys.modules.update(torch=None, numpy=None, PIL=None); from ganexp.cli.train import main; main()"
+    done = subprocess.run([sys.executable, "-c", blocked, "los=hinge"], capture_output=True, text=True, check=False)
+    assert done.stderr == "Error: Unknown key los. Did you mean loss?\n"
+    assert done.returncode == 1

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+import torch
 
 from ganexp import build, load
 from ganexp.cli.commands.info.disk import of_size, size
@@ -46,8 +47,13 @@ def test_a_run_and_its_checkpoint_say_what_they_are_and_how_they_are_used(run, c
     assert told(capsys)["what"].strip() == "a sweep of 1 runs: 1 finished"
 
 
+NO_ONNX = pytest.mark.skipif(torch.__version__ < "2.7", reason="torch 2.6 writes no batch norm as ONNX")
+
+
 @pytest.mark.filterwarnings("ignore:.*torch.jit:FutureWarning")
-@pytest.mark.parametrize(("form", "suffix"), [("torchscript", ".ts"), ("torch_export", ".pt2"), ("onnx", ".onnx")])
+@pytest.mark.parametrize(
+    ("form", "suffix"), [("torchscript", ".ts"), ("torch_export", ".pt2"), pytest.param("onnx", ".onnx", marks=NO_ONNX)]
+)
 def test_exported_files_say_what_they_are(form, suffix, tmp_path, capsys):
     if form == "onnx":
         for package in ("onnx", "onnxscript", "onnxruntime"):
