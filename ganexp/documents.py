@@ -7,7 +7,7 @@ import pickle
 import stat
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 from zlib import crc32
@@ -82,8 +82,9 @@ def refuse_outside(path: Path, folder: Path) -> None:
 def refuse_unwritable(path: Path, size: int = 1) -> None:
     """Refuse, before the work, a path at which `size` bytes cannot be written; nothing is left behind, not even a folder."""
     try:
-        if path.is_dir():
-            raise OSError(errno.EISDIR, os.strerror(errno.EISDIR))
+        with suppress(FileNotFoundError):
+            if stat.S_ISDIR(path.stat().st_mode):  # `is_dir` answers no to a name that is too long, from Python 3.14 on
+                raise OSError(errno.EISDIR, os.strerror(errno.EISDIR))
         folder = next(parent for parent in path.absolute().parents if parent.exists())
         with tempfile.TemporaryFile(dir=folder) as file:
             file.write(bytes(size))  # one byte is enough for a full disk to refuse

@@ -114,6 +114,9 @@ class Formatter(argparse.RawDescriptionHelpFormatter):
 class CommandParser(argparse.ArgumentParser):
     """Says in one sentence what is wrong with a command line, without the twenty lines of its usage."""
 
+    def _check_help(self, action: argparse.Action) -> None:
+        """Make no help text as its option is added, as Python 3.14 does."""
+
     def error(self, message: str) -> NoReturn:
         """End the process."""
         sentence = re.sub(r"^argument (\S+): should", r"\1 should", message)

@@ -57,6 +57,8 @@ def train(words: Sequence[str]) -> None:
 
 def show(words: Sequence[str]) -> None:
     """Let Hydra show the requested view."""
+    import argparse
+
     import hydra
 
     import ganexp.cli.composing  # noqa: F401  # which Hydra then composes with
@@ -72,6 +74,7 @@ def show(words: Sequence[str]) -> None:
     options, rest = parser.parse_known_args(list(words))
     line = Line((), further=options.config_dir, conf=options.config_path, name=options.config_name)
     sys.argv[1:] = [*(["--cfg", options.cfg] if options.cfg else []), *line.options, *rest]
+    argparse.ArgumentParser._check_help = lambda *_: None  # type: ignore[attr-defined]  # Python 3.14's; one of Hydra 1.3 is no string
     os.environ.setdefault("HYDRA_FULL_ERROR", "1")  # so that Hydra's errors are raised here
     with composing():
         hydra.main(**VERSION_BASE, config_path=str(line.conf), config_name=line.name)(print)()
