@@ -1,5 +1,6 @@
 """Counts of operations, and of the tensors that autograd keeps for backward passes."""
 
+import threading
 from collections import Counter
 from collections.abc import Callable, Container
 from typing import Self
@@ -30,12 +31,24 @@ def weights_of(*networks: nn.Module) -> set[int]:
     return {key(p) for network in networks for p in network.parameters()}
 
 
+class _Contexts(threading.local):
+    def __init__(self) -> None:
+        self.here: list[SavedTensors] = []
+
+
 class SavedTensors(saved_tensors_hooks):
     """A context in which `saved` is called for each tensor that autograd saves, except weights.
 
+    torch calls the hooks of the innermost context alone, which calls those around it.
+
     Args:
         weights: The keys of the weights, which must exist as long as the context.
+
+    Attributes:
+        contexts: The contexts of this thread, from the outside in.
     """
+
+    contexts = _Contexts()
 
     def __init__(self, weights: Container[int]) -> None:
         super().__init__(self._pack, self._unpack)
@@ -43,14 +56,19 @@ class SavedTensors(saved_tensors_hooks):
 
     def __enter__(self) -> Self:  # type: ignore[override] # torch's returns None
         super().__enter__()
+        self.contexts.here.append(self)
         return self
+
+    def __exit__(self, *error: object) -> None:
+        self.contexts.here.remove(self)
+        super().__exit__(*error)
 
     def saved(self, tensor: Tensor) -> Callable[[], None]:
         """Handle a saved tensor, and return the callback for when it is freed."""
         raise NotImplementedError
 
     def _pack(self, tensor: Tensor) -> "_Saved":
-        return _Saved(tensor, None if key(tensor) in self.weights else self.saved(tensor))
+        return _Saved(tensor, [each.saved(tensor) for each in self.contexts.here if key(tensor) not in each.weights])
 
     @staticmethod
     def _unpack(saved: "_Saved") -> Tensor:
@@ -66,14 +84,14 @@ class SavedTensors(saved_tensors_hooks):
 class _Saved:
     """A saved tensor, which exists as long as autograd keeps it."""
 
-    def __init__(self, tensor: Tensor, freed: Callable[[], None] | None) -> None:
+    def __init__(self, tensor: Tensor, freed: list[Callable[[], None]]) -> None:
         self.tensor = tensor if tensor.grad_fn is None else tensor.detach()  # attached, it would keep its own graph alive
         self.version = tensor._version
         self.freed = freed
 
     def __del__(self) -> None:
-        if self.freed is not None:
-            self.freed()
+        for freed in self.freed:
+            freed()
 
 
 class LiveActivations(SavedTensors):

@@ -1,6 +1,7 @@
 """Tracks which network's pass each tensor comes from: a dispatch mode that carries labels through every operation."""
 
 import re
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
@@ -60,6 +61,10 @@ def tensors(tree: Any) -> Iterator[Tensor]:
                 yield from (value for name in fields(leaf) if isinstance(value := getattr(leaf, name.name, None), Tensor))
 
 
+class _Pauses(threading.local):
+    number = 0
+
+
 class Flow(TorchDispatchMode):
     """Labels the outputs of operations with the labels of their inputs. Weights get no labels.
 
@@ -67,6 +72,8 @@ class Flow(TorchDispatchMode):
         recorder: The `Recorder`, whose methods `multiplied`, `written`, `averaged`, `rescaled`, `drew` and `waited` are called.
         weights: The owner of the weights at each address.
     """
+
+    _pauses = _Pauses()  # of all flows of a thread: what one of them looks at, no other labels
 
     def __init__(self, recorder: Any, weights: Mapping[int, int]) -> None:
         super().__init__()
@@ -77,16 +84,15 @@ class Flow(TorchDispatchMode):
         self._labels: dict[int, tuple[StorageWeakRef, Labels]] = {}
         self.stepping = False  # inside an optimiser's step, where nothing is labelled
         self._extremes: list[int] = []  # addresses of the minimum and maximum that torch has just computed
-        self._paused = 0
 
     @contextmanager
     def paused(self) -> Iterator[None]:
         """Label nothing inside."""
-        self._paused += 1
+        self._pauses.number += 1
         try:
             yield
         finally:
-            self._paused -= 1
+            self._pauses.number -= 1
 
     def labels(self, tree: Any) -> Labels:
         """Return the labels of all tensors in arguments or results."""
@@ -113,12 +119,12 @@ class Flow(TorchDispatchMode):
         if count is not None:
             output = func(*args, **kwargs)
             self.operations += count(*args, **kwargs, out_val=output)
-            if not self._paused:
+            if not self._pauses.number:
                 self.recorder.multiplied({self.weights[key(tensor)] for tensor in tensors(args) if key(tensor) in self.weights})
                 if labels := self.labels((args, kwargs)):
                     self.put(tensors(output), labels)
             return output
-        if self._paused or self.stepping:
+        if self._pauses.number or self.stepping:
             return func(*args, **kwargs)
         name = func._schema.name.rpartition("::")[2]
         if name == "_local_scalar_dense":

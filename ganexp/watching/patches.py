@@ -1,17 +1,16 @@
 """Changes of torch that are undone in any order, since contexts may overlap without being nested."""
 
-import threading
 from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
 import torch
-from torch.autograd.graph import saved_tensors_hooks
 from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode_stack
+
+from ganexp.instruments.counting import SavedTensors
 
 _wrapped: dict[tuple[int, str], tuple[Any, list[Callable[..., Any]]]] = {}
 """The original of each attribute that is wrapped now, and its wrappers from the inside out."""
-_of_thread = threading.local()
 
 
 def wrap(owner: Any, name: str, wrapper: Callable[..., Any]) -> Callable[[], None]:
@@ -49,30 +48,18 @@ def leave_mode(mode: TorchDispatchMode) -> None:
         TorchDispatchMode.__enter__(other)
 
 
-def enter_hooks(hooks: saved_tensors_hooks) -> None:
-    """Set hooks on saved tensors, for this thread."""
-    hooks.__enter__()
-    _entered().append(hooks)
-
-
-def leave_hooks(hooks: saved_tensors_hooks) -> None:
+def leave_hooks(hooks: SavedTensors) -> None:
     """Take hooks on saved tensors off torch's stack, wherever they are there.
 
-    torch 2.6 does not show its stack, so the hooks that were entered here must be on top of it.
+    torch 2.6 does not show its stack, so these and other `SavedTensors` must be on top of it.
     """
     stack = torch._C._autograd
     above: list[tuple[Callable[[Any], Any], Callable[[Any], Any]]] = []
-    entered = [(each.pack_hook, each.unpack_hook) for each in _entered()]
-    top = getattr(stack, "_top_saved_tensors_default_hooks", lambda _: entered[-1 - len(above)])
+    known = [(each.pack_hook, each.unpack_hook) for each in hooks.contexts.here]
+    top = getattr(stack, "_top_saved_tensors_default_hooks", lambda _: known[-1 - len(above)])
     while (pair := top(False)) != (hooks.pack_hook, hooks.unpack_hook):
         stack._pop_saved_tensors_default_hooks()
         above.append(pair)
-    stack._pop_saved_tensors_default_hooks()
+    hooks.__exit__()
     for pair in reversed(above):
         stack._push_saved_tensors_default_hooks(*pair)
-    _entered().remove(hooks)
-
-
-def _entered() -> list[saved_tensors_hooks]:
-    entered: list[saved_tensors_hooks] = _of_thread.__dict__.setdefault("entered", [])
-    return entered

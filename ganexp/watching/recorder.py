@@ -39,7 +39,7 @@ from ganexp.watching.events import (
 )
 from ganexp.watching.flow import Flow, numbers, tensors
 from ganexp.watching.names import named_in
-from ganexp.watching.patches import enter_hooks, leave_hooks, leave_mode, wrap
+from ganexp.watching.patches import leave_hooks, leave_mode, wrap
 from ganexp.watching.places import place, stack, user_code
 from ganexp.watching.players import Players, averages, unwrapped
 from ganexp.watching.snapshots import Snapshots
@@ -129,7 +129,7 @@ class Recorder:
         # torch.func calls it; it fails while hooks are set
         self._undo.append(wrap(torch.autograd.graph, "disable_saved_tensors_hooks", self._unhooked))
         self.flow.__enter__()
-        enter_hooks(self.activations)
+        self.activations.__enter__()
         return self
 
     @contextmanager
@@ -142,7 +142,7 @@ class Recorder:
                 yield
         finally:
             if own:
-                enter_hooks(self.activations)
+                self.activations.__enter__()
 
     def _in_another_thread(self) -> bool:
         return threading.get_ident() != self._thread
