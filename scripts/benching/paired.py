@@ -77,11 +77,9 @@ def missing(hours: float) -> Callable[[Plan], Iterator[Line]]:
     """Return what yields the missing runs as long as all runs together have taken less than so many core-hours of training."""
 
     def wanted(plan: Plan) -> Iterator[Line]:
-        for line in itertools.chain.from_iterable(map(runs, plan.workloads)):
-            if spent(plan.results.lines) >= hours:
-                return
-            if line not in plan.results:
-                yield line
+        if spent(plan.results.lines) < hours:  # summed once, as `schedule.run` asks anew after each run
+            planned = itertools.chain.from_iterable(map(runs, plan.workloads))
+            yield from (line for line in planned if line not in plan.results)
 
     return wanted
 
