@@ -12,7 +12,7 @@ from ganexp.cli.composing import compose
 from ganexp.config.check import check
 from ganexp.logging.layout import RunFolder
 from published import trials
-from published.pairing import PUBLISHED, Trial, append, results, summary, wanted
+from published.pairing import PUBLISHED, Trial, append, judged, results, summary, wanted
 
 
 def test_every_arm_has_its_loss_and_its_penalty_alone():
@@ -68,3 +68,18 @@ def test_means_have_students_intervals(tmp_path):
         results(tmp_path / "p.csv")
     )
     assert summary({}) == "No trial has ended yet."
+
+
+def test_the_verdict_follows_from_the_shares_of_the_modes():
+    def found(**modes):
+        arms = zip(PUBLISHED, modes.values(), strict=True)
+        return {Trial(*arm, seed): {6000: (each, 1, 0.5)} for arm, of in arms for seed, each in enumerate(of)}
+
+    as_published = found(own=[1000, 998, 1000], unpaired=[700, 690, 720], r1=[0, 12, 0], neither=[0, 0, 0])
+    assert judged(as_published) == "**confirmed**: Confirmed in every case."
+    covered = found(own=[1000] * 3, unpaired=[990, 985, 995], r1=[0, 12, 0], neither=[990, 10, 600])
+    assert judged(covered) == (
+        "**depends**: Confirmed: `rpgan` with `r1r2`; `rpgan` with `r1`. Refuted: `nonsaturating` with `r1r2`. "
+        "Undecided: `nonsaturating` with `r1`."
+    )
+    assert judged(found(own=[1000], unpaired=[], r1=[], neither=[])) == "**undecided**: Undecided in every case."
