@@ -45,10 +45,11 @@ class SavedTensors(saved_tensors_hooks):
         weights: The keys of the weights, which must exist as long as the context.
 
     Attributes:
-        contexts: The contexts of this thread, from the outside in.
+        nested: The contexts of the thread in which this one was entered, from the outside in.
     """
 
     contexts = _Contexts()
+    nested: list["SavedTensors"]
 
     def __init__(self, weights: Container[int]) -> None:
         super().__init__(self._pack, self._unpack)
@@ -56,11 +57,12 @@ class SavedTensors(saved_tensors_hooks):
 
     def __enter__(self) -> Self:  # type: ignore[override] # torch's returns None
         super().__enter__()
-        self.contexts.here.append(self)
+        self.nested = self.contexts.here  # `_pack` may be called in a thread of autograd's, as on a GPU
+        self.nested.append(self)
         return self
 
     def __exit__(self, *error: object) -> None:
-        self.contexts.here.remove(self)
+        self.nested.remove(self)
         super().__exit__(*error)
 
     def saved(self, tensor: Tensor) -> Callable[[], None]:
@@ -68,7 +70,7 @@ class SavedTensors(saved_tensors_hooks):
         raise NotImplementedError
 
     def _pack(self, tensor: Tensor) -> "_Saved":
-        return _Saved(tensor, [each.saved(tensor) for each in self.contexts.here if key(tensor) not in each.weights])
+        return _Saved(tensor, [each.saved(tensor) for each in self.nested if key(tensor) not in each.weights])
 
     @staticmethod
     def _unpack(saved: "_Saved") -> Tensor:

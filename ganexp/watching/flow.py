@@ -5,7 +5,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch import Tensor
@@ -62,7 +62,8 @@ def tensors(tree: Any) -> Iterator[Tensor]:
 
 
 class _Pauses(threading.local):
-    number = 0
+    def __init__(self) -> None:
+        self.running: list[Flow] = []
 
 
 class Flow(TorchDispatchMode):
@@ -84,15 +85,21 @@ class Flow(TorchDispatchMode):
         self._labels: dict[int, tuple[StorageWeakRef, Labels]] = {}
         self.stepping = False  # inside an optimiser's step, where nothing is labelled
         self._extremes: list[int] = []  # addresses of the minimum and maximum that torch has just computed
+        self._paused: list[Flow] = []
+
+    def __enter__(self) -> Self:
+        self._paused = self._pauses.running  # of this thread, also in autograd's own threads, as on a GPU
+        super().__enter__()
+        return self
 
     @contextmanager
     def paused(self) -> Iterator[None]:
         """Label nothing inside."""
-        self._pauses.number += 1
+        self._paused.append(self)
         try:
             yield
         finally:
-            self._pauses.number -= 1
+            self._paused.remove(self)
 
     def labels(self, tree: Any) -> Labels:
         """Return the labels of all tensors in arguments or results."""
@@ -119,12 +126,12 @@ class Flow(TorchDispatchMode):
         if count is not None:
             output = func(*args, **kwargs)
             self.operations += count(*args, **kwargs, out_val=output)
-            if not self._pauses.number:
+            if not self._paused:
                 self.recorder.multiplied({self.weights[key(tensor)] for tensor in tensors(args) if key(tensor) in self.weights})
                 if labels := self.labels((args, kwargs)):
                     self.put(tensors(output), labels)
             return output
-        if self._pauses.number or self.stepping:
+        if self._paused or self.stepping:
             return func(*args, **kwargs)
         name = func._schema.name.rpartition("::")[2]
         if name == "_local_scalar_dense":

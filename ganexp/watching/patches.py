@@ -55,7 +55,7 @@ def leave_hooks(hooks: SavedTensors) -> None:
     """
     stack = torch._C._autograd
     above: list[tuple[Callable[[Any], Any], Callable[[Any], Any]]] = []
-    known = [(each.pack_hook, each.unpack_hook) for each in hooks.contexts.here]
+    known = [(each.pack_hook, each.unpack_hook) for each in hooks.nested]
     top = getattr(stack, "_top_saved_tensors_default_hooks", lambda _: known[-1 - len(above)])
     while (pair := top(False)) != (hooks.pack_hook, hooks.unpack_hook):
         stack._pop_saved_tensors_default_hooks()

@@ -1,6 +1,7 @@
 """Counted costs, against networks whose costs are known in closed form. Those of strategies: tests/strategies/test_cost.py."""
 
 import contextlib
+import threading
 
 import pytest
 import torch
@@ -9,7 +10,7 @@ from torch import nn
 from ganexp import GAN, Prior
 from ganexp.compare.cost import cost, measured
 from ganexp.compare.racing import Contender
-from ganexp.instruments.counting import LiveActivations, operations, weights_of
+from ganexp.instruments.counting import LiveActivations, key, operations, weights_of
 from ganexp.losses import WGAN
 from measuring.passes import forward_gflop
 
@@ -56,6 +57,21 @@ def test_a_batch_that_is_a_view_of_many_counts_by_itself():
         assert activations.now == 4 * 5 * 4
         del again
     assert activations.now == 0
+
+
+def test_each_of_nested_contexts_counts_also_in_a_thread_of_autograds():
+    """On a GPU, autograd calls hooks in threads of its own; here, one is called by hand."""
+    weight, found = torch.ones(5, requires_grad=True), []
+    with LiveActivations({key(weight)}) as outer, LiveActivations(set()) as inner:
+        kept = weight * weight
+        assert (outer.now, inner.now) == (0, 20)
+        thread = threading.Thread(target=lambda: found.append(inner.pack_hook(torch.zeros(10))))
+        thread.start()
+        thread.join()
+        assert (outer.now, inner.now) == (40, 60)
+        found.clear()
+        del kept
+    assert (outer.now, inner.now) == (0, 0)
 
 
 def test_parameters_are_no_activations():
