@@ -21,6 +21,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from benching import paired_analysis
+from benching.results import Results
 from benchmarks import hours
 from ganexp import compose
 from ganexp.cli.options import options, primary
@@ -108,6 +110,16 @@ def pacgan() -> Rows:
     yield from ([*row.values()] for row in rows)
 
 
+def momentum_adam() -> Rows:
+    """Yield the comparisons of the paired trial of the momentum with Adam."""
+    yield from _momentum("adam")
+
+
+def momentum_sgd() -> Rows:
+    """Yield the comparisons of the paired trial of the momentum with SGD."""
+    yield from _momentum("sgd")
+
+
 def costs() -> Rows:
     """Yield the cost of every strategy with redundant gradients and without, the cheapest first."""
     yield "strategy", "redundant gradients on", "off (default)"
@@ -168,7 +180,21 @@ def recipes() -> Rows:
 
 TABLES = {
     one.__name__: one
-    for one in (groups, strategies, costs, log, measured, figures, protocols, recipes, usual_strategies, needs, pacgan)
+    for one in (
+        groups,
+        strategies,
+        costs,
+        log,
+        measured,
+        figures,
+        protocols,
+        recipes,
+        usual_strategies,
+        needs,
+        pacgan,
+        momentum_adam,
+        momentum_sgd,
+    )
 }
 
 
@@ -210,6 +236,17 @@ def _costs() -> dict[str, tuple[int, int]]:
     """Return the passes through D and G of every strategy, the cheapest first."""
     found = {option.name: in_passes(_strategy(option.name)) for option in options("strategy", FOLDERS)}
     return dict(sorted(found.items(), key=lambda item: (sum(item[1]), item[0])))
+
+
+def _momentum(division: str) -> Rows:
+    rows = paired_analysis.rows(_comparisons(), division)
+    yield [*rows[0]]
+    yield from ([*row.values()] for row in rows)
+
+
+@functools.cache
+def _comparisons() -> list[paired_analysis.Comparison]:
+    return paired_analysis.compared(Results(ROOT / "docs" / "momentum.csv"))
 
 
 @functools.cache

@@ -1,6 +1,7 @@
 """What the paired trial of the momentum says, by the analysis that docs/bench.md had before its runs."""
 
 import itertools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -143,11 +144,16 @@ def forgives(name: str, division: str, block: dict[tuple[str, str], Runs]) -> li
     for (rule, of), p in zip(differences.items(), corrected, strict=True):
         medians = np.median(of[drawn.integers(len(of), size=(statistics.RESAMPLES, len(of)))], axis=1)
         low, high = np.quantile(medians, [ALPHA / 2, 1 - ALPHA / 2])
-        ratio = Interval(*(float(np.exp(one)) for one in (low, np.median(of), high)))
+        ratio = Interval(*map(_ratio, (low, np.median(of), high)))
         found.append(
             Comparison("forgives", name, division, rule, f"({large} / {small}) / the same of {base}", ratio, p, len(of))
         )
     return found
+
+
+def _ratio(log: float) -> float:
+    """Return the ratio of a logarithm that stands between bounded ones, where one of them is of an infinite ratio."""
+    return float(np.exp(log)) if abs(log) < statistics.MOST / 4 else math.inf if log > 0 else 0.0
 
 
 def lost(name: str, division: str, block: dict[tuple[str, str], Runs]) -> list[Comparison]:
@@ -166,18 +172,23 @@ def _corrected(p: Sequence[float], block: dict[tuple[str, str], Runs]) -> list[f
     return [*holm(p)] if seeds >= FEWEST else [float("nan")] * len(p)
 
 
+def rows(found: Sequence[Comparison], division: str) -> list[dict[str, str]]:
+    """Return the comparisons with an optimiser, those of a workload and a rule in each row; * marks a p below 5 %."""
+    of = {(one.workload, one.rule, one.what): one for one in found if one.division == division}
+    kinds = dict.fromkeys(what for *_, what in of)
+
+    def cell(one: Comparison | None) -> str:
+        return "" if one is None else f"{one.ratio}{'' if one.verdict == 'open' else ' *'}"
+
+    told = []
+    for workload, rule in dict.fromkeys((workload, rule) for workload, rule, _ in of):
+        cells = {what: cell(of.get((workload, rule, what))) for what in kinds}
+        seeds = next(one.seeds for one in of.values() if one.workload == workload)
+        told.append({"workload": f"`{workload}`", "rule": f"`{rule}`", **cells, "seeds": str(seeds)})
+    return told
+
+
 def summary(found: Sequence[Comparison]) -> str:
-    """Return the comparisons as a table."""
-    told = [
-        {
-            "question": one.question,
-            "block": f"{one.workload}, {one.division}",
-            "rule": f"`{one.rule}`",
-            "distances": one.what,
-            "ratio": f"{one.ratio.middle:.3g} [{one.ratio.low:.3g}, {one.ratio.high:.3g}]",
-            "p": f"{one.p:.2g}" if one.p == one.p else "",
-            "seeds": str(one.seeds),
-        }
-        for one in found
-    ]
-    return table(told) if told else "No block has two complete seeds yet."
+    """Return the comparisons as a table for each optimiser."""
+    told = [table(of) for division in paired.MOMENTUMS if (of := rows(found, division))]
+    return "\n".join(told) if told else "No block has two complete seeds yet."
