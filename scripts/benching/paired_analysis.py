@@ -174,21 +174,25 @@ def _corrected(p: Sequence[float], block: dict[tuple[str, str], Runs]) -> list[f
 
 def rows(found: Sequence[Comparison], division: str) -> list[dict[str, str]]:
     """Return the comparisons with an optimiser, those of a workload and a rule in each row; * marks a p below 5 %."""
-    of = {(one.workload, one.rule, one.what): one for one in found if one.division == division}
-    kinds = dict.fromkeys(what for *_, what in of)
+    comparisons = {(one.workload, one.rule, one.what): one for one in found if one.division == division}
+    seeds = {workload: one.seeds for (workload, *_), one in comparisons.items()}
+    kinds = dict.fromkeys(what for *_, what in comparisons)
 
     def cell(one: Comparison | None) -> str:
         return "" if one is None else f"{one.ratio}{'' if one.verdict == 'open' else ' *'}"
 
-    told = []
-    for workload, rule in dict.fromkeys((workload, rule) for workload, rule, _ in of):
-        cells = {what: cell(of.get((workload, rule, what))) for what in kinds}
-        seeds = next(one.seeds for one in of.values() if one.workload == workload)
-        told.append({"workload": f"`{workload}`", "rule": f"`{rule}`", **cells, "seeds": str(seeds)})
-    return told
+    return [
+        {
+            "workload": f"`{workload}`",
+            "rule": f"`{rule}`",
+            **{what: cell(comparisons.get((workload, rule, what))) for what in kinds},
+            "seeds": str(seeds[workload]),
+        }
+        for workload, rule in dict.fromkeys((workload, rule) for workload, rule, _ in comparisons)
+    ]
 
 
 def summary(found: Sequence[Comparison]) -> str:
     """Return the comparisons as a table for each optimiser."""
-    told = [table(of) for division in paired.MOMENTUMS if (of := rows(found, division))]
-    return "\n".join(told) if told else "No block has two complete seeds yet."
+    tables = [table(lines) for division in paired.MOMENTUMS if (lines := rows(found, division))]
+    return "\n".join(tables) if tables else "No block has two complete seeds yet."
