@@ -1,6 +1,6 @@
 """Does the momentum matter whatever the rule? Momentums × rules at the same rates and seeds, on the bench's workloads.
 
-    python scripts/momentum.py            # what is missing, the cheapest workload first: 6.5 core-hours of training in all
+    python scripts/momentum.py            # what is missing: 6.5 core-hours of training in all
     python scripts/momentum.py --hours 0  # only the table of what there is
     python scripts/momentum.py --hours 1  # stop after one hour, counted over all calls
 

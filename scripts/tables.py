@@ -17,7 +17,7 @@ import argparse
 import functools
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +36,8 @@ from ganexp.logging.keys import KEYS
 from ganexp.strategies import Strategy
 from measuring.passes import in_passes
 from measuring.tracing import trace
-from published.pacgan import means, results
+from published import pacgan as pacgan_of
+from published import pairing as pairing_of
 
 ROOT = Path(__file__).resolve().parent.parent
 CONF = ROOT / "conf"
@@ -105,19 +106,32 @@ def usual_strategies() -> Rows:
 
 def pacgan() -> Rows:
     """Yield PacGAN's trials, summed up, beside the published figures."""
-    rows = means(results(ROOT / "docs" / "packing.csv"))
-    yield [*rows[0]]
-    yield from ([*row.values()] for row in rows)
+    yield from _rows(pacgan_of.means(pacgan_of.results(ROOT / "docs" / "packing.csv")))
+
+
+def pairing() -> Rows:
+    """Yield R3GAN's ablation, summed up, beside the published figures."""
+    yield from _rows(pairing_of.means(pairing_of.results(ROOT / "docs" / "claims" / "claim_13.csv")))
 
 
 def momentum_adam() -> Rows:
     """Yield the comparisons of the paired trial of the momentum with Adam."""
-    yield from _momentum("adam")
+    yield from _rows(paired_analysis.rows(_comparisons(), "adam"))
 
 
 def momentum_sgd() -> Rows:
     """Yield the comparisons of the paired trial of the momentum with SGD."""
-    yield from _momentum("sgd")
+    yield from _rows(paired_analysis.rows(_comparisons(), "sgd"))
+
+
+def momentum_adam_described() -> Rows:
+    """Yield what decides nothing in the paired trial of the momentum with Adam."""
+    yield from _rows(paired_analysis.described(_trial(), "adam"))
+
+
+def momentum_sgd_described() -> Rows:
+    """Yield what decides nothing in the paired trial of the momentum with SGD."""
+    yield from _rows(paired_analysis.described(_trial(), "sgd"))
 
 
 def costs() -> Rows:
@@ -192,8 +206,11 @@ TABLES = {
         usual_strategies,
         needs,
         pacgan,
+        pairing,
         momentum_adam,
         momentum_sgd,
+        momentum_adam_described,
+        momentum_sgd_described,
     )
 }
 
@@ -238,15 +255,19 @@ def _costs() -> dict[str, tuple[int, int]]:
     return dict(sorted(found.items(), key=lambda item: (sum(item[1]), item[0])))
 
 
-def _momentum(division: str) -> Rows:
-    rows = paired_analysis.rows(_comparisons(), division)
+def _rows(rows: Sequence[Mapping[str, str]]) -> Rows:
     yield [*rows[0]]
     yield from ([*row.values()] for row in rows)
 
 
 @functools.cache
 def _comparisons() -> list[paired_analysis.Comparison]:
-    return paired_analysis.compared(Results(ROOT / "docs" / "momentum.csv"))
+    return paired_analysis.compared(_trial())
+
+
+@functools.cache
+def _trial() -> Results:
+    return Results(ROOT / "docs" / "momentum.csv")
 
 
 @functools.cache

@@ -18,10 +18,10 @@ BLOCKS = {
     "ring_nonsaturating": ("adam", "sgd"),
     "ring_hinge": ("adam", "sgd"),
     "grid_nonsaturating": ("adam", "sgd"),
-    "edges_l1_10": ("adam",),
     "digits_nonsaturating": ("adam",),
+    "edges_l1_10": ("adam",),
 }
-"""The workloads, the cheapest first, and with which optimisers they are run."""
+"""The workloads, and with which optimisers they are run: those that decide first, the cheapest of them before the others."""
 POINTS = tuple(range(10))
 """The points of the bench's space that give the rates of D and G."""
 FEWER_POINTS = {"digits_nonsaturating": (2, 3, 5, 7, 9)}

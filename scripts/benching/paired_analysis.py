@@ -3,7 +3,7 @@
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -71,9 +71,16 @@ def compared(results: Results) -> list[Comparison]:
     return found
 
 
-def runs_of(results: Results, name: str, division: str) -> dict[tuple[str, str], Runs]:
-    """Return the runs of a block by rule and momentum, of the seeds that are complete; nothing if these are fewer than two."""
-    workload, there = WORKLOADS[name], {line.identity: line for line in results.of_part("test")}
+def runs_of(results: Results, name: str, division: str, part: str = "test") -> dict[tuple[str, str], Runs]:
+    """Return the runs of a block by rule and momentum, of the seeds that are complete; nothing if these are fewer than two.
+
+    Args:
+        results: The file.
+        name: The workload.
+        division: The optimiser.
+        part: `test`, or `plain` for the distances of the same runs without averaged weights.
+    """
+    workload, there = WORKLOADS[name], {replace(line, part="test").identity: line for line in results.of_part(part)}
     wanted = [line for line in paired.runs(workload) if line.division == division]
     missing = {line.seed for line in wanted if line.identity not in there}
     seeds = [seed for seed in range(paired.SEEDS) if seed not in missing]
@@ -172,6 +179,36 @@ def _corrected(p: Sequence[float], block: dict[tuple[str, str], Runs]) -> list[f
     return [*holm(p)] if seeds >= FEWEST else [float("nan")] * len(p)
 
 
+def described(results: Results, division: str) -> list[dict[str, str]]:
+    """Return what decides nothing, those of a workload and a rule in each row.
+
+    These are the ratios of `order` without averaged weights, and the share of pairs of equal rates and seed in which the
+    smaller momentum ends nearer to the data; pairs of two runs that diverged are left out.
+    """
+    found = []
+    for name, divisions in paired.BLOCKS.items():
+        block = runs_of(results, name, division) if division in divisions else {}
+        plain = runs_of(results, name, division, "plain") if block else {}
+        ratios = {(one.rule, one.what): one.ratio for one in order(name, division, plain)} if plain else {}
+        for rule in paired.TRIED if plain else ():
+            others = [momentum for momentum in paired.MOMENTUMS[division] if momentum != AGAINST]
+            found.append(
+                {
+                    "workload": f"`{name}`",
+                    "rule": f"`{rule}`",
+                    **{f"{of} / {AGAINST}": str(ratios[rule, f"{of} / {AGAINST}"]) for of in others},
+                    **dict(_share(block, rule, *sorted((of, AGAINST), key=float)) for of in others),
+                }
+            )
+    return found
+
+
+def _share(block: dict[tuple[str, str], Runs], rule: str, small: str, large: str) -> tuple[str, str]:
+    better, worse = block[rule, small].ends, block[rule, large].ends
+    share = (better < worse)[better != worse].mean() if (better != worse).any() else math.nan
+    return f"{small} better than {large}", f"{100 * share:.0f} %"
+
+
 def rows(found: Sequence[Comparison], division: str) -> list[dict[str, str]]:
     """Return the comparisons with an optimiser, those of a workload and a rule in each row; * marks a p below 5 %."""
     comparisons = {(one.workload, one.rule, one.what): one for one in found if one.division == division}
@@ -181,7 +218,7 @@ def rows(found: Sequence[Comparison], division: str) -> list[dict[str, str]]:
     def cell(one: Comparison | None) -> str:
         return "" if one is None else f"{one.ratio}{'' if one.verdict == 'open' else ' *'}"
 
-    return [
+    lines = [
         {
             "workload": f"`{workload}`",
             "rule": f"`{rule}`",
@@ -190,6 +227,17 @@ def rows(found: Sequence[Comparison], division: str) -> list[dict[str, str]]:
         }
         for workload, rule in dict.fromkeys((workload, rule) for workload, rule, _ in comparisons)
     ]
+    losses = {rule: _over_blocks(found, division, rule) for rule in paired.TRIED} if lines else {}
+    return lines + [
+        dict.fromkeys(lines[0], "") | {"workload": "all", "rule": f"`{rule}`", f"{AGAINST} / best": loss}
+        for rule, loss in losses.items()
+    ]
+
+
+def _over_blocks(found: Sequence[Comparison], division: str, rule: str) -> str:
+    """Return the geometric mean of what is lost by a momentum of 0 over the workloads, with the smallest and the largest."""
+    lost = [one.ratio.middle for one in found if (one.question, one.division, one.rule) == ("lost", division, rule)]
+    return f"{stats.gmean(lost):.3g} ({min(lost):.3g} to {max(lost):.3g})"
 
 
 def summary(found: Sequence[Comparison]) -> str:

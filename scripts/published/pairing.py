@@ -124,8 +124,8 @@ def judged(found: Mapping[Trial, Mapping[int, tuple[float, ...]]]) -> str:
     return f"**{verdict}**: {reason}."
 
 
-def summary(found: Mapping[Trial, Mapping[int, tuple[float, ...]]]) -> str:
-    """Return the verdict, and the table of means with 95 % intervals over seeds."""
+def means(found: Mapping[Trial, Mapping[int, tuple[float, ...]]]) -> list[dict[str, str]]:
+    """Return a row for each arm: means with 95 % intervals over seeds, beside the published figures."""
     told = []
     for (loss, penalty), (iterations, figures) in ends(found).items():
         published = PUBLISHED[loss, penalty]
@@ -143,4 +143,9 @@ def summary(found: Mapping[Trial, Mapping[int, tuple[float, ...]]]) -> str:
                 "published KL": beside[1],
             }
         )
-    return f"{judged(found)}\n\n{table(told)}" if told else "No trial has ended yet."
+    return told
+
+
+def summary(found: Mapping[Trial, Mapping[int, tuple[float, ...]]]) -> str:
+    """Return the verdict and the table of the arms."""
+    return f"{judged(found)}\n\n{table(means(found))}" if found else "No trial has ended yet."

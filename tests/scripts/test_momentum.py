@@ -85,6 +85,31 @@ def test_order_forgiveness_and_loss_are_found_where_they_were_put(tmp_path: Path
     assert [*joint] == ["workload", "rule", "0.5 / 0.0", "0.9 / 0.0", "(0.9 / 0.0) / the same of detach", "0.0 / best", "seeds"]
     assert [value.endswith("*") for value in joint.values()] == [False, False, False, True, True, False, False]
     assert paired_analysis.rows(found, "sgd") == []
+    assert paired_analysis.rows(found, "adam")[3] == dict.fromkeys(joint, "") | {
+        "workload": "all",
+        "rule": "`detach`",
+        "0.0 / best": "1.25 (1.25 to 1.25)",
+    }
+
+
+def test_pairs_and_distances_without_averages_are_described(tmp_path: Path) -> None:
+    def end(rule: str, momentum: str, point: int, seed: int) -> float:
+        return {"0.0": 1.0, "0.5": 0.5 if point < 3 else 2.0, "0.9": float("inf")}[momentum] if point else float("inf")
+
+    results = written(tmp_path / "m.csv", end)
+    assert paired_analysis.described(results, "adam") == []  # nothing is known of the networks without averages
+    results.append(
+        *[replace(run, part="plain", figures=(3.0 if "0.5" in run.rule else 1.0,)) for run in results.of_part("test")]
+    )
+    row = paired_analysis.described(results, "adam")[0]
+    assert row == {
+        "workload": "`ring_hinge`",
+        "rule": "`detach`",
+        "0.5 / 0.0": "3 [3, 3]",
+        "0.9 / 0.0": "1 [1, 1]",
+        "0.0 better than 0.5": "78 %",  # 7 of 9 points: both diverge at the first
+        "0.0 better than 0.9": "100 %",
+    }
 
 
 def test_few_seeds_have_intervals_and_no_tests(tmp_path: Path) -> None:
