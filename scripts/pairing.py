@@ -26,8 +26,8 @@ from published import trials
 from published.pairing import SEEDS, Trial, append, results, summary, wanted
 
 ITERATIONS = 6000
-"""Provisional: ten iterations took 0.15 (one penalty) to 0.21 s (both) each on a core of a busy machine (2026-11-29, AMD EPYC,
-torch 2.14.1), so that 20 trials take about 6 core-hours, and their evaluations less than one."""
+"""Ten iterations took 0.15 (one penalty) to 0.21 s (both) each on a core of a busy machine (2026-11-29, AMD EPYC, torch
+2.14.1): so many take about 6 core-hours in 20 trials, and their evaluations less than one."""
 EVERY = 2000
 FAILED = (0.0, 0.0, math.log(1000))
 """The figures of a trial that diverged; the divergence is that of a single mode."""

@@ -12,7 +12,7 @@ Their code has no preset for stacked MNIST, and the paper's settings for this fi
 - γ, the rates, β₂ (0.99, where the authors' presets end) and the average stay constant over the run.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import date
 from pathlib import Path
 from typing import NamedTuple
@@ -60,6 +60,8 @@ SHARED = (
     "device=cpu",
 )
 COLUMNS = ("loss", "penalty", "seed", "iterations", "modes", "high_quality", "mode_kl", "machine")
+Figures = tuple[float, ...]
+"""Modes, the share of high quality, and the KL divergence."""
 
 
 class Trial(NamedTuple):
@@ -81,71 +83,77 @@ def wanted(seeds: int) -> list[Trial]:
     return [Trial(*arm, seed) for seed in range(seeds) for arm in PUBLISHED]
 
 
-def results(path: Path) -> dict[Trial, dict[int, tuple[float, ...]]]:
+def results(path: Path) -> dict[Trial, dict[int, Figures]]:
     """Return the figures of each trial by iterations; a trial that diverged has no modes.
 
     Raises:
         ValueError: The file has something else in it.
     """
-    found: dict[Trial, dict[int, tuple[float, ...]]] = {}
+    found: dict[Trial, dict[int, Figures]] = {}
     for loss, penalty, seed, iterations, *figures, _ in rows.read(path, COLUMNS):
         found.setdefault(Trial(loss, penalty, int(seed)), {})[int(iterations)] = tuple(map(float, figures))
     return found
 
 
-def append(path: Path, trial: Trial, course: Mapping[int, tuple[float, ...]]) -> None:
+def append(path: Path, trial: Trial, course: Mapping[int, Figures]) -> None:
     """Append the evaluations of a trial that are not in the file yet."""
     there = results(path).get(trial, {})
     made_on = f"{date.today()}, {machine()}"
     rows.append(path, COLUMNS, [[*trial, at, *figures, made_on] for at, figures in course.items() if at not in there])
 
 
-def ends(found: Mapping[Trial, Mapping[int, tuple[float, ...]]]) -> dict[tuple[str, str], tuple[int, list[tuple[float, ...]]]]:
-    """Return, for each arm that has trials, the largest number of iterations that all seeds have, and their figures there."""
-    at_end = {}
+def courses(found: Mapping[Trial, Mapping[int, Figures]]) -> dict[tuple[str, str], dict[int, list[Figures]]]:
+    """Return, for each arm that has trials, the figures of its seeds by iterations, where all of them have some."""
+    by_arm = {}
     for arm in PUBLISHED:
-        courses = [course for trial, course in found.items() if (trial.loss, trial.penalty) == arm]
-        if common := set.intersection(*map(set, courses)) if courses else set():
-            at_end[arm] = max(common), [course[max(common)] for course in courses]
-    return at_end
+        of_seeds = [course for trial, course in found.items() if (trial.loss, trial.penalty) == arm]
+        if common := set.intersection(*map(set, of_seeds)) if of_seeds else set():
+            by_arm[arm] = {at: [course[at] for course in of_seeds] for at in sorted(common)}
+    return by_arm
 
 
-def judged(found: Mapping[Trial, Mapping[int, tuple[float, ...]]]) -> str:
+def judged(found: Mapping[Trial, Mapping[int, Figures]]) -> str:
     """Return the verdict on what is published and its reason, by `COVERED`, `LOST` and 95 % intervals of the mean shares."""
     verdicts = {}
-    for (loss, penalty), (_, figures) in ends(found).items():
-        shares = [modes / 1000 for modes, *_ in figures]
+    for (loss, penalty), course in courses(found).items():
+        shares = [modes / 1000 for modes, *_ in course[max(course)]]
         if (loss, penalty) in LOST:
-            verdict = at_least(LOST[loss, penalty], of_mean([1 - share for share in shares]))
+            what, verdict = "loses modes", at_least(LOST[loss, penalty], of_mean([1 - share for share in shares]))
         else:
-            verdict = at_least(COVERED, of_mean(shares))
-        verdicts[f"`{loss}` with `{penalty}`", ""] = verdict if len(shares) > 1 else Verdict.UNDECIDED
+            what, verdict = "covers all modes", at_least(COVERED, of_mean(shares))
+        verdicts[f"`{loss}` with `{penalty}` {what}", ""] = verdict if len(shares) > 1 else Verdict.UNDECIDED
     verdict, reason = together(verdicts)
     return f"**{verdict}**: {reason}."
 
 
-def means(found: Mapping[Trial, Mapping[int, tuple[float, ...]]]) -> list[dict[str, str]]:
+def means(found: Mapping[Trial, Mapping[int, Figures]]) -> list[dict[str, str]]:
     """Return a row for each arm: means with 95 % intervals over seeds, beside the published figures."""
-    told = []
-    for (loss, penalty), (iterations, figures) in ends(found).items():
+    told, by_arm = [], courses(found)
+    evaluated = sorted({at for course in by_arm.values() for at in course})
+    for (loss, penalty), course in by_arm.items():
         published = PUBLISHED[loss, penalty]
-        modes, kl = of_mean([end[0] for end in figures]), of_positive_mean([end[2] for end in figures])
-        beside = ("failed", "failed") if published is None else (f"{published[0]:,}", f"{published[1]:.2f}")
+        kl = of_positive_mean([end[2] for end in course[max(course)]])
         told.append(
             {
                 "loss": f"`{loss}`",
                 "penalty": f"`{penalty}`",
-                "seeds": str(len(figures)),
-                "iterations": f"{iterations:,}",
-                "modes": f"{modes.middle:.0f} [{max(modes.low, 0):.0f}, {min(modes.high, 1000):.0f}]",
-                "published": beside[0],
-                "KL": f"{kl.middle:.2f} [{kl.low:.2f}, {kl.high:.2f}]",
-                "published KL": beside[1],
+                "seeds": str(len(course[max(course)])),
+                **{f"modes after {at:,}": _modes(course.get(at, [])) for at in evaluated},
+                "published": "failed" if published is None else f"{published[0]:,}",
+                "KL at the end": f"{kl.middle:.2f} [{kl.low:.2f}, {kl.high:.2f}]",
+                "published KL": "failed" if published is None else f"{published[1]:.2f}",
             }
         )
     return told
 
 
-def summary(found: Mapping[Trial, Mapping[int, tuple[float, ...]]]) -> str:
+def _modes(figures: Sequence[Figures]) -> str:
+    if not figures:
+        return ""
+    of = of_mean([modes for modes, *_ in figures])
+    return f"{of.middle:.0f} [{max(of.low, 0):.0f}, {min(of.high, 1000):.0f}]"
+
+
+def summary(found: Mapping[Trial, Mapping[int, Figures]]) -> str:
     """Return the verdict and the table of the arms."""
     return f"{judged(found)}\n\n{table(means(found))}" if found else "No trial has ended yet."

@@ -64,9 +64,9 @@ def test_means_have_students_intervals(tmp_path):
     for seed, of in enumerate(modes):
         append(tmp_path / "p.csv", Trial("nonsaturating", "r1r2", seed), {2000: (1, 0, 1), 6000: (of, 1, 0.5)})
     low, high = stats.t.interval(0.95, 2, modes.mean(), stats.sem(modes))
-    assert f"| 3 | 6,000 | 690 [{low:.0f}, {high:.0f}] | 693 | 0.50 [0.50, 0.50] | 0.93 |" in summary(
-        results(tmp_path / "p.csv")
-    )
+    said = summary(results(tmp_path / "p.csv"))
+    assert f"| 3 | 1 [1, 1] | 690 [{low:.0f}, {high:.0f}] | 693 | 0.50 [0.50, 0.50] | 0.93 |" in said
+    assert "| modes after 2,000 | modes after 6,000 |" in said
     assert summary({}) == "No trial has ended yet."
 
 
@@ -79,7 +79,14 @@ def test_the_verdict_follows_from_the_shares_of_the_modes():
     assert judged(as_published) == "**confirmed**: Confirmed in every case."
     covered = found(own=[1000] * 3, unpaired=[990, 985, 995], r1=[0, 12, 0], neither=[990, 10, 600])
     assert judged(covered) == (
-        "**depends**: Confirmed: `rpgan` with `r1r2`; `rpgan` with `r1`. Refuted: `nonsaturating` with `r1r2`. "
-        "Undecided: `nonsaturating` with `r1`."
+        "**depends**: Confirmed: `rpgan` with `r1r2` covers all modes; `rpgan` with `r1` loses modes. "
+        "Refuted: `nonsaturating` with `r1r2` loses modes. Undecided: `nonsaturating` with `r1` loses modes."
     )
     assert judged(found(own=[1000], unpaired=[], r1=[], neither=[])) == "**undecided**: Undecided in every case."
+
+
+def test_the_page_has_the_verdict_that_follows_from_the_file():
+    verdict = judged(results(trials.ROOT / "docs" / "claims" / "claim_13.csv"))
+    page = (trials.ROOT / "docs" / "claims.md").read_text()
+    assert f"\n\n{verdict}\n\n<!-- table: pairing -->" in page
+    assert f"| {verdict.replace(': ', ' | ', 1)} |" in page
