@@ -23,7 +23,9 @@ TIMED = (*CLASSES, "one_stage")
 COLORS = dict(zip(TIMED, ("tab:orange", "tab:blue", "tab:green", "tab:red"), strict=True))
 WIDTH = ("generator.width=128", "discriminator.width=128")
 MLP = ("generator=mlp", "discriminator=mlp", "generator.depth=2", "discriminator.depth=2")
-RING = ("dataset=ring", *MLP, *WIDTH, "batch_size=128", "latent_dim=2", "optimizer.lr=1e-3")
+MOMENTUM = "optimizer.betas=[0.5,0.999]"
+"""That of DCGAN."""
+RING = ("dataset=ring", *MLP, *WIDTH, "batch_size=128", "latent_dim=2", "optimizer.lr=1e-3", MOMENTUM)
 
 
 @dataclass
@@ -58,7 +60,7 @@ def g_first_is_a_step_behind(
     turns: int = 15,
 ) -> Finding:
     """Train three classes of strategies on three data sets, each for (iterations, seeds), and follow them on a fourth."""
-    small = (f"generator.width={width}", f"discriminator.width={width}", "dataset.image_size=16")
+    small = (f"generator.width={width}", f"discriminator.width={width}", "dataset.image_size=16", MOMENTUM)
     studies = [
         Study("ring", RING, of_ring, ring[0], range(ring[1])),
         Study("digits", small, lambda: of_digits(16), digits[0], range(digits[1])),

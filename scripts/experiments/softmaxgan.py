@@ -59,7 +59,7 @@ def black_at_one_to_one(
     batch = 32
     probe = functools.partial(mass_on_reals, x=images[:batch])
     size = (f"dataset.image_size={image_size}", f"generator.width={width}", f"discriminator.width={width}")
-    common = (*size, "loss=softmaxgan", "strategy=joint", f"batch_size={batch}")
+    common = (*size, "loss=softmaxgan", "strategy=joint", f"batch_size={batch}", "optimizer.betas=[0.5,0.999]")
     jobs = {}
     for arm, (adds_up, g_steps) in ARMS.items():
         strategy = accumulated if adds_up else None

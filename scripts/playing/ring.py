@@ -33,6 +33,7 @@ SETTINGS = (
     "generator.width=64",
     "discriminator.width=64",
     "optimizer.lr=2e-3",
+    "optimizer.betas=[0.5,0.999]",
     f"dataset.std={STD}",
     "logger=[]",
     "device=cpu",

@@ -132,7 +132,7 @@ def test_weight_decay_is_a_gradient(fused):
     found = {}
     for name, make in {"adam": adam, "rmsprop": rmsprop, "sgd": sgd}.items():
         p = parameter()
-        settings = {"fused": fused} if name == "adam" else {}
+        settings = {"fused": fused, "betas": (0.5, 0.999)} if name == "adam" else {}
         found[name] = run(make([p], lr=0.1, weight_decay=0.3, **settings), p, gradients(9))
     a, r, s = np.ones((3, 3, 2))
     m, v, u = np.zeros((3, 3, 2))
@@ -157,7 +157,7 @@ def test_weight_decay_is_a_setting_of_either_network():
 @pytest.mark.parametrize("fused", [True, False])
 def test_decoupled_decay_shrinks_weights_but_not_biases(fused):
     weight, bias = parameter(), torch.nn.Parameter(torch.ones(2, dtype=torch.float64))
-    optimizer = adamw([bias, weight], lr=0.1, weight_decay=0.3, fused=fused)
+    optimizer = adamw([bias, weight], lr=0.1, betas=(0.5, 0.999), weight_decay=0.3, fused=fused)
     decay = {id(p): group["weight_decay"] for group in optimizer.param_groups for p in group["params"]}
     assert decay == {id(weight): 0.3, id(bias): 0.0}
     theta, m, v = np.ones((3, 2)), np.zeros((3, 2)), np.zeros((3, 2))
