@@ -185,14 +185,14 @@ def described(results: Results, division: str) -> list[dict[str, str]]:
     These are the ratios of `order` without averaged weights, and the share of pairs of equal rates and seed in which the
     smaller momentum ends nearer to the data; pairs of two runs that diverged are left out.
     """
-    found = []
+    lines = []
     for name, divisions in paired.BLOCKS.items():
         block = runs_of(results, name, division) if division in divisions else {}
         plain = runs_of(results, name, division, "plain") if block else {}
         ratios = {(one.rule, one.what): one.ratio for one in order(name, division, plain)} if plain else {}
         for rule in paired.TRIED if plain else ():
             others = [momentum for momentum in paired.MOMENTUMS[division] if momentum != AGAINST]
-            found.append(
+            lines.append(
                 {
                     "workload": f"`{name}`",
                     "rule": f"`{rule}`",
@@ -200,7 +200,7 @@ def described(results: Results, division: str) -> list[dict[str, str]]:
                     **dict(_share(block, rule, *sorted((of, AGAINST), key=float)) for of in others),
                 }
             )
-    return found
+    return lines
 
 
 def _share(block: dict[tuple[str, str], Runs], rule: str, small: str, large: str) -> tuple[str, str]:
@@ -236,8 +236,8 @@ def rows(found: Sequence[Comparison], division: str) -> list[dict[str, str]]:
 
 def _over_blocks(found: Sequence[Comparison], division: str, rule: str) -> str:
     """Return the geometric mean of what is lost by a momentum of 0 over the workloads, with the smallest and the largest."""
-    lost = [one.ratio.middle for one in found if (one.question, one.division, one.rule) == ("lost", division, rule)]
-    return f"{stats.gmean(lost):.3g} ({min(lost):.3g} to {max(lost):.3g})"
+    losses = [one.ratio.middle for one in found if (one.question, one.division, one.rule) == ("lost", division, rule)]
+    return f"{stats.gmean(losses):.3g} ({min(losses):.3g} to {max(losses):.3g})"
 
 
 def summary(found: Sequence[Comparison]) -> str:

@@ -128,12 +128,12 @@ def judged(found: Mapping[Trial, Mapping[int, Figures]]) -> str:
 
 def means(found: Mapping[Trial, Mapping[int, Figures]]) -> list[dict[str, str]]:
     """Return a row for each arm: means with 95 % intervals over seeds, beside the published figures."""
-    told, by_arm = [], courses(found)
+    lines, by_arm = [], courses(found)
     evaluated = sorted({at for course in by_arm.values() for at in course})
     for (loss, penalty), course in by_arm.items():
         published = PUBLISHED[loss, penalty]
         kl = of_positive_mean([end[2] for end in course[max(course)]])
-        told.append(
+        lines.append(
             {
                 "loss": f"`{loss}`",
                 "penalty": f"`{penalty}`",
@@ -144,14 +144,14 @@ def means(found: Mapping[Trial, Mapping[int, Figures]]) -> list[dict[str, str]]:
                 "published KL": "failed" if published is None else f"{published[1]:.2f}",
             }
         )
-    return told
+    return lines
 
 
 def _modes(figures: Sequence[Figures]) -> str:
     if not figures:
         return ""
-    of = of_mean([modes for modes, *_ in figures])
-    return f"{of.middle:.0f} [{max(of.low, 0):.0f}, {min(of.high, 1000):.0f}]"
+    mean = of_mean([modes for modes, *_ in figures])
+    return f"{mean.middle:.0f} [{max(mean.low, 0):.0f}, {min(mean.high, 1000):.0f}]"
 
 
 def summary(found: Mapping[Trial, Mapping[int, Figures]]) -> str:
