@@ -210,7 +210,10 @@ def _share(block: dict[tuple[str, str], Runs], rule: str, small: str, large: str
 
 
 def rows(found: Sequence[Comparison], division: str) -> list[dict[str, str]]:
-    """Return the comparisons with an optimiser, those of a workload and a rule in each row; * marks a p below 5 %."""
+    """Return the comparisons with an optimiser, those of a workload and a rule in each row.
+
+    A star marks a p below 5 %. A workload on which seeds are missing has the number of those that are complete.
+    """
     comparisons = {(one.workload, one.rule, one.what): one for one in found if one.division == division}
     seeds = {workload: one.seeds for (workload, *_), one in comparisons.items()}
     kinds = dict.fromkeys(what for *_, what in comparisons)
@@ -220,10 +223,9 @@ def rows(found: Sequence[Comparison], division: str) -> list[dict[str, str]]:
 
     lines = [
         {
-            "workload": f"`{workload}`",
+            "workload": f"`{workload}`" + (f", {seeds[workload]} seeds" if seeds[workload] < paired.SEEDS else ""),
             "rule": f"`{rule}`",
             **{what: cell(comparisons.get((workload, rule, what))) for what in kinds},
-            "seeds": str(seeds[workload]),
         }
         for workload, rule in dict.fromkeys((workload, rule) for workload, rule, _ in comparisons)
     ]
