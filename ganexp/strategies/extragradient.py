@@ -16,8 +16,8 @@ from ganexp.strategies.steps import looking_ahead, stretch
 class Extragradient(Simultaneous):
     """Korpelevich 1976; for GANs Gidel et al. 2019, algorithm 3. Trace: `z G r f (DG+) z G r f DG+`.
 
-    As in the paper's ExtraAdam, an optimiser with state moves its state at both steps. Steps left over for one network alone
-    are as in `joint`.
+    As in the paper's ExtraAdam, an optimiser with state moves its state at both steps. The paper's Adam has a β₁ of 0.5, which
+    did better than 0, the default here, in docs/bench.md. Steps left over for one network alone are as in `joint`.
 
     Args:
         ahead: The length of the step ahead, in steps of the optimisers (Hsieh et al. 2020: explore aggressively, ahead > 1, and
