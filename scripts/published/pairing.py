@@ -127,17 +127,18 @@ def judged(found: Mapping[Trial, Mapping[int, Figures]]) -> str:
 
 
 def means(found: Mapping[Trial, Mapping[int, Figures]]) -> list[dict[str, str]]:
-    """Return a row for each arm: means with 95 % intervals over seeds, beside the published figures."""
+    """Return a row for each arm: means with 95 % intervals over seeds, beside the published figures.
+
+    An arm of which seeds are missing has the number of those that are there.
+    """
     lines, by_arm = [], courses(found)
     evaluated = sorted({at for course in by_arm.values() for at in course})
     for (loss, penalty), course in by_arm.items():
-        published = PUBLISHED[loss, penalty]
+        published, seeds = PUBLISHED[loss, penalty], len(course[max(course)])
         kl = of_positive_mean([end[2] for end in course[max(course)]])
         lines.append(
             {
-                "loss": f"`{loss}`",
-                "penalty": f"`{penalty}`",
-                "seeds": str(len(course[max(course)])),
+                "loss, penalty": f"`{loss}`, `{penalty}`" + (f", {seeds} seeds" if seeds < SEEDS else ""),
                 **{f"modes after {at:,}": _modes(course.get(at, [])) for at in evaluated},
                 "published": "failed" if published is None else f"{published[0]:,}",
                 "KL at the end": f"{kl.middle:.2f} [{kl.low:.2f}, {kl.high:.2f}]",

@@ -65,7 +65,7 @@ def test_means_have_students_intervals(tmp_path):
         append(tmp_path / "p.csv", Trial("nonsaturating", "r1r2", seed), {2000: (1, 0, 1), 6000: (of, 1, 0.5)})
     low, high = stats.t.interval(0.95, 2, modes.mean(), stats.sem(modes))
     text = summary(results(tmp_path / "p.csv"))
-    assert f"| 3 | 1 [1, 1] | 690 [{low:.0f}, {high:.0f}] | 693 | 0.50 [0.50, 0.50] | 0.93 |" in text
+    assert f"`r1r2`, 3 seeds | 1 [1, 1] | 690 [{low:.0f}, {high:.0f}] | 693 | 0.50 [0.50, 0.50] | 0.93 |" in text
     assert "| modes after 2,000 | modes after 6,000 |" in text
     assert summary({}) == "No trial has ended yet."
 
