@@ -270,7 +270,7 @@ def lazy_penalty(p):
     p.od.step()
 
 
-@pytest.mark.parametrize("every", [1, 2, 3])
+@pytest.mark.parametrize("every", [pytest.param(1, marks=pytest.mark.slow), 2, pytest.param(3, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("further", [picture, validation])
 def test_pictures_and_validation_are_no_part_of_an_iteration(further, every):
     p, usual = alternating(setting())

@@ -137,7 +137,7 @@ def test_a_turn_begins_where_the_code_goes_back_over_both_players(letters, begin
     assert {*begins} == {0}
 
 
-@pytest.mark.parametrize("begin", [0, 3, 8])
+@pytest.mark.parametrize("begin", [pytest.param(0, marks=pytest.mark.slow), pytest.param(3, marks=pytest.mark.slow), 8])
 @pytest.mark.parametrize("loop", RULES, ids=lambda loop: loop.__name__)
 def test_one_name_wherever_watching_begins(loop, begin):
     report = watched_from(loop, begin)

@@ -156,6 +156,7 @@ def test_weights_that_are_moved_by_hand_now_and_then_take_the_name_away(when):
     assert "by hand" in report.identified.why
 
 
+@pytest.mark.slow
 def test_the_former_memory_of_weights_is_not_theirs(monkeypatch):
     """Weights that are given other memory free theirs, and torch gives its address to a tensor of the next pass."""
 

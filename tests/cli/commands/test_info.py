@@ -25,7 +25,7 @@ def told(capsys):
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs") / "a"
-    build(composed(*SMALL, "average.decay=0.9", "keep_best=loss/d"), folder).fit()
+    build(composed(*SMALL, "average.decay=0.9", "keep_best=loss/d", "iterations=10"), folder).fit()
     return folder
 
 

@@ -152,6 +152,7 @@ def test_what_figures_share_of_how_they_were_measured_is_said_once():
     assert sentences([("x", Scalar("x, in words"))]) == ["x is the x, in words."]
 
 
+@pytest.mark.slow
 def test_a_page_of_twenty_runs_has_every_newest_picture_and_less_than_three_megabytes(tmp_path):
     keys = [f"eval/measure_{number}" for number in range(20)]
     rng = np.random.default_rng(0)

@@ -28,7 +28,7 @@ WORKS = [
     pytest.param("sample RUN --export --form torchscript", marks=pytest.mark.slow),
     "sample RUN --save --with-discriminator",
     "evaluate RUN --nearest pixels",
-    "evaluate RUN --measure auto --samples 20 --output OUT/auto",
+    pytest.param("evaluate RUN --measure auto --samples 20 --output OUT/auto", marks=pytest.mark.slow),
     "average RUN --width 0.07",
     "report RUN",
     pytest.param("dynamics RUN --rules joint --path", marks=pytest.mark.slow),
