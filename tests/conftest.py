@@ -1,6 +1,7 @@
 """What holds for every test."""
 
 import atexit
+import gc
 import os
 import shutil
 import signal
@@ -28,6 +29,11 @@ for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIG
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Leave out a strategy with a loss that `suited` replaces: of all pairs there is one with the other loss too."""
     items[:] = [item for item in items if not _is_repeated(getattr(item, "callspec", None))]
+
+
+def pytest_collection_finish() -> None:
+    """Take what collecting has made, which stays to the end, out of every search for garbage and for optimisers."""
+    gc.freeze()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
