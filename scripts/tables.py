@@ -134,6 +134,11 @@ def momentum_sgd_described() -> Rows:
     yield from _rows(paired_analysis.described(_trial(), "sgd"))
 
 
+def momentum_edges() -> Rows:
+    """Yield how many of the 100 runs on edges to digits end below a distance of 1."""
+    yield from _rows(paired_analysis.near(_trial(), "edges_l1_10", "adam", 1.0))
+
+
 def costs() -> Rows:
     """Yield the cost of every strategy with redundant gradients and without, the cheapest first."""
     yield "strategy", "redundant gradients on", "off (default)"
@@ -211,6 +216,7 @@ TABLES = {
         momentum_sgd,
         momentum_adam_described,
         momentum_sgd_described,
+        momentum_edges,
     )
 }
 

@@ -209,6 +209,15 @@ def _share(block: dict[tuple[str, str], Runs], rule: str, small: str, large: str
     return f"{small} better than {large}", f"{100 * share:.0f} %"
 
 
+def near(results: Results, name: str, division: str, distance: float) -> list[dict[str, str]]:
+    """Return how many runs of a block end below a distance, over all rates and seeds, by rule and momentum."""
+    block = runs_of(results, name, division)
+    return [
+        {"rule": f"`{rule}`"} | {of: str((block[rule, of].ends < distance).sum()) for of in paired.MOMENTUMS[division]}
+        for rule in (paired.TRIED if block else ())
+    ]
+
+
 def rows(found: Sequence[Comparison], division: str) -> list[dict[str, str]]:
     """Return the comparisons with an optimiser, those of a workload and a rule in each row.
 

@@ -85,6 +85,8 @@ def test_order_forgiveness_and_loss_are_found_where_they_were_put(tmp_path: Path
     assert [*joint] == ["workload", "rule", "0.5 / 0.0", "0.9 / 0.0", "(0.9 / 0.0) / the same of detach", "0.0 / best"]
     assert [value.endswith("*") for value in joint.values()] == [False, False, False, True, True, False]
     assert paired_analysis.rows(found, "sgd") == []
+    near = paired_analysis.near(Results(tmp_path / "m.csv"), "ring_hinge", "adam", 2.0)
+    assert near[0] == {"rule": "`detach`", "0.0": "10", "0.5": "15", "0.9": "0"}  # 0.5 at point 1: 1.6 (1 + seed / 20)
     assert paired_analysis.rows(found, "adam")[3] == dict.fromkeys(joint, "") | {
         "workload": "all",
         "rule": "`detach`",
