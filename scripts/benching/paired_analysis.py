@@ -214,44 +214,45 @@ def near(results: Results, name: str, division: str, distance: float) -> list[di
     block = runs_of(results, name, division)
     return [
         {"rule": f"`{rule}`"} | {of: str((block[rule, of].ends < distance).sum()) for of in paired.MOMENTUMS[division]}
-        for rule in (paired.TRIED if block else ())
+        for rule in dict.fromkeys(rule for rule, _ in block)
     ]
 
 
-def rows(found: Sequence[Comparison], division: str) -> list[dict[str, str]]:
+def rows(comparisons: Sequence[Comparison], division: str) -> list[dict[str, str]]:
     """Return the comparisons with an optimiser, those of a workload and a rule in each row.
 
     A star marks a p below 5 %. A workload on which seeds are missing has the number of those that are complete.
     """
-    comparisons = {(one.workload, one.rule, one.what): one for one in found if one.division == division}
-    seeds = {workload: one.seeds for (workload, *_), one in comparisons.items()}
-    kinds = dict.fromkeys(what for *_, what in comparisons)
+    by_place = {(each.workload, each.rule, each.what): each for each in comparisons if each.division == division}
+    seeds = {workload: each.seeds for (workload, *_), each in by_place.items()}
+    kinds = dict.fromkeys(what for *_, what in by_place)
 
-    def cell(one: Comparison | None) -> str:
-        return "" if one is None else f"{one.ratio}{'' if one.verdict == 'open' else ' *'}"
+    def cell(comparison: Comparison | None) -> str:
+        return "" if comparison is None else f"{comparison.ratio}{'' if comparison.verdict == 'open' else ' *'}"
 
     lines = [
         {
             "workload": f"`{workload}`" + (f", {seeds[workload]} seeds" if seeds[workload] < paired.SEEDS else ""),
             "rule": f"`{rule}`",
-            **{what: cell(comparisons.get((workload, rule, what))) for what in kinds},
+            **{what: cell(by_place.get((workload, rule, what))) for what in kinds},
         }
-        for workload, rule in dict.fromkeys((workload, rule) for workload, rule, _ in comparisons)
+        for workload, rule in dict.fromkeys((workload, rule) for workload, rule, _ in by_place)
     ]
-    losses = {rule: _over_blocks(found, division, rule) for rule in paired.TRIED} if lines else {}
+    losses = {rule: _over_blocks(comparisons, division, rule) for rule in paired.TRIED} if lines else {}
     return lines + [
         dict.fromkeys(lines[0], "") | {"workload": "all", "rule": f"`{rule}`", f"{AGAINST} / best": loss}
         for rule, loss in losses.items()
     ]
 
 
-def _over_blocks(found: Sequence[Comparison], division: str, rule: str) -> str:
+def _over_blocks(comparisons: Sequence[Comparison], division: str, rule: str) -> str:
     """Return the geometric mean of what is lost by a momentum of 0 over the workloads, with the smallest and the largest."""
-    losses = [one.ratio.middle for one in found if (one.question, one.division, one.rule) == ("lost", division, rule)]
-    return f"{stats.gmean(losses):.3g} ({min(losses):.3g} to {max(losses):.3g})"
+    place = ("lost", division, rule)
+    ratios = [each.ratio.middle for each in comparisons if (each.question, each.division, each.rule) == place]
+    return f"{stats.gmean(ratios):.3g} ({min(ratios):.3g} to {max(ratios):.3g})"
 
 
-def summary(found: Sequence[Comparison]) -> str:
+def summary(comparisons: Sequence[Comparison]) -> str:
     """Return the comparisons as a table for each optimiser."""
-    tables = [table(lines) for division in paired.MOMENTUMS if (lines := rows(found, division))]
+    tables = [table(lines) for division in paired.MOMENTUMS if (lines := rows(comparisons, division))]
     return "\n".join(tables) if tables else "No block has two complete seeds yet."
